@@ -1,0 +1,57 @@
+# Everything a developer or CI runs. Another Python: make test PYTHON=python3.13 VENV=.venv-3.13
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV ?= .venv
+BIN := $(VENV)/bin
+CONSTRAINTS := constraints/$(shell $(PYTHON) -c 'import sys; print("py%d%d" % sys.version_info[:2])').txt
+STAMP := $(VENV)/.installed
+PYTEST_ARGS ?= -n 2
+
+# Compiled kernels are kept between runs; the tests say so too, for a bare `pytest`.
+export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
+export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0
+
+.PHONY: help system setup demo lint format test test-full bench constraints clean
+
+help:  ## what can be made
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
+
+system:
+	@PYTHON=$(PYTHON) scripts/system-packages.sh
+
+$(STAMP): pyproject.toml $(CONSTRAINTS)
+	@scripts/install.sh $(PYTHON) $(VENV) $(CONSTRAINTS)
+	@touch $@
+
+setup: system $(STAMP)  ## the environment in .venv, with .venv/bin/depgpo
+
+demo: setup  ## credit for real rollouts as a table, and one policy update
+	@$(BIN)/python -m training.demo
+
+lint: setup  ## style, format and types
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/python scripts/typecheck.py
+
+format: setup  ## put the code into the house format
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+test: lint  ## lint, then every test, in groups with their times
+	@PYTHON=$(BIN)/python scripts/run-tests.sh $(PYTEST_ARGS)
+
+test-full: test  ## test, then wheel and sdist installed and tried on every Python found
+	@scripts/check-install.sh $(BIN)/python
+
+bench: setup  ## the speed table of the README
+	@$(BIN)/python -m benchmarks.run
+
+constraints:  ## renew constraints/ from what installs today (PYTHONS="python3.11 …")
+	@scripts/update-constraints.sh $(or $(PYTHONS),$(PYTHON))
+
+clean:  ## remove what the other targets made
+	@rm -rf .venv .venv-* .cache build dist out .pytest_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,357 @@
+"""The command `depgpo`: check trace files, give credit, show why, print the schema.
+
+Exit codes: 0 fine; 1 bad input (the message on stderr, no output file); 2 wrong usage; 130
+interrupted. JAX is imported inside the commands that compute, so that `validate` starts at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from depgpo_jax.cli_console import print_table, progress_bars
+from depgpo_jax.errors import ConfigError, DepgpoError, TraceError, printable
+from depgpo_jax.traces import TraceIndex, index_traces, open_output
+from depgpo_jax.version import __version__
+
+if TYPE_CHECKING:
+    from depgpo_jax.cli_credit import CreditOptions
+
+EXIT_BAD_INPUT = 1
+EXIT_INTERRUPTED = 130
+
+RELEVANCE = ("paper", "stdout", "slice")
+ADVANTAGE = ("grpo", "dr_grpo", "rloo", "none")
+ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".csv", ".parquet")
+STANDARD = "-"
+MAX_MESSAGES = 20
+
+
+class BadInput(click.ClickException):
+    """What was read is wrong: the message goes to stderr and the command ends with 1."""
+
+    exit_code = EXIT_BAD_INPUT
+
+
+class Commands(click.Group):
+    """Turns the package's errors, an interrupt and a closed pipe into messages and exit codes."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs the command that was asked for."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            ctx.exit(EXIT_INTERRUPTED)
+        except BrokenPipeError:
+            # Whoever read us has seen enough. Without this, Python complains again at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            ctx.exit(0)
+        except ConfigError as error:
+            raise click.UsageError(str(error), ctx) from error
+        except (DepgpoError, OSError) as error:
+            raise BadInput(str(error)) from error
+        return result
+
+
+def _credit_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that say which credit is meant; `credit` and `explain` share them."""
+    options = (
+        click.option(
+            "--beta",
+            type=click.FloatRange(0.0, 1.0, min_open=True),
+            default=0.5,
+            show_default=True,
+            help="Decay of read credit for each edge of the shortest path.",
+        ),
+        click.option(
+            "--relevance",
+            type=click.Choice(RELEVANCE),
+            default="paper",
+            show_default=True,
+            help="Which records count as relevant; each rule contains the one before it.",
+        ),
+        click.option(
+            "--max-weight",
+            type=click.FloatRange(min=1.0),
+            help="Cap on a token's weight; the mean is kept.  [default: off]",
+        ),
+        click.option("--no-read-credit", is_flag=True, help="Read-only commands get 0."),
+        click.option(
+            "--write-credit",
+            type=click.Choice(("fraction", "binary")),
+            default="fraction",
+            show_default=True,
+            help="A command's share of relevant records, or 1 if it has any.",
+        ),
+        click.option(
+            "--inspect",
+            type=click.Choice(("verifier", "all")),
+            default="verifier",
+            show_default=True,
+            help="Start from what the verifier looked at, or from every resource.",
+        ),
+        click.option(
+            "--no-subtract-min",
+            is_flag=True,
+            help="Keep the smallest step credit instead of taking it off every step.",
+        ),
+        click.option(
+            "--advantage",
+            type=click.Choice(ADVANTAGE),
+            default="grpo",
+            show_default=True,
+            help="How a rollout is compared with its group; none: credit only, rewards not needed.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def _options(settings: dict[str, Any]) -> CreditOptions:
+    from depgpo_jax.cli_credit import CreditOptions
+    from depgpo_jax.credit import CreditConfig
+
+    config = CreditConfig(
+        beta=settings["beta"],
+        relevance=settings["relevance"],
+        max_weight=settings["max_weight"],
+        read_credit=not settings["no_read_credit"],
+        write_credit=settings["write_credit"],
+        inspect=settings["inspect"],
+        subtract_min=not settings["no_subtract_min"],
+    )
+    kind = settings["advantage"]
+    return CreditOptions(config=config, advantage=None if kind == "none" else kind)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="depgpo")
+def cli() -> None:
+    """Dependency-aware credit for the recorded rollouts of terminal agents.
+
+    A FILE holds one rollout a line as JSON; .gz and .zst are unpacked, - is standard input.
+
+    \b
+    Examples:
+      depgpo validate rollouts.jsonl
+      depgpo credit rollouts.jsonl --out credit.parquet
+      depgpo explain rollouts.jsonl --trace sum-csv/3
+      zcat rollouts.jsonl.gz | depgpo credit - --relevance stdout | head -1
+
+    \b
+    Exit codes: 0 fine, 1 bad input, 2 wrong usage, 130 interrupted.
+    """
+
+
+@cli.command()
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+def validate(files: tuple[str, ...]) -> None:
+    """Check that every line of each FILE is a valid trace.
+
+    Every bad line is named on standard error; one is enough for exit code 1.
+
+    \b
+    Examples:
+      depgpo validate rollouts.jsonl more.jsonl.zst
+      cat rollouts.jsonl | depgpo validate -
+    """
+    good = [_validate_file(file) for file in files]
+    if not all(good):
+        click.get_current_context().exit(EXIT_BAD_INPUT)
+
+
+def _validate_file(file: str) -> bool:
+    try:
+        with (
+            progress_bars() as bar,
+            index_traces(file, skip_bad=True, progress=bar("checking")) as index,
+        ):
+            _echo_bad_lines(index)
+    except TraceError as error:
+        click.echo(f"Error: {error}", err=True)
+        return False
+    name, good = printable(index.source), len(index)
+    if index.bad_lines:
+        click.echo(f"{name}: {len(index.bad_lines)} bad lines, {good} good", err=True)
+        return False
+    groups = len(index.group_ids)
+    no_reward = sum(index.reward(number) is None for number in range(good))
+    invalid = sum(index.is_invalid(number) for number in range(good))
+    click.echo(
+        f"{name}: fine, {good} traces in {groups} groups, "
+        f"{no_reward} without a reward, {invalid} invalid"
+    )
+    return True
+
+
+def _echo_bad_lines(index: TraceIndex) -> None:
+    for bad in index.bad_lines[:MAX_MESSAGES]:
+        click.echo(f"Error: {bad.message}", err=True)
+    more = len(index.bad_lines) - MAX_MESSAGES
+    if more > 0:
+        click.echo(f"... and {more} more bad lines in {printable(index.source)}", err=True)
+
+
+@cli.command()
+@click.argument("file", metavar="FILE")
+@_credit_options
+@click.option(
+    "--out",
+    metavar="FILE",
+    default=STANDARD,
+    help=f"Where to; the ending is one of {', '.join(ENDINGS)}.  [default: JSON Lines on stdout]",
+)
+@click.option(
+    "--skip-bad",
+    metavar="REPORT",
+    help="Leave bad lines out and list them in this file, one JSON object each.",
+)
+@click.option(
+    "--batch-size",
+    type=click.IntRange(min=1),
+    default=256,
+    show_default=True,
+    help="Most traces computed together.",
+)
+def credit(file: str, out: str, skip_bad: str | None, batch_size: int, **settings: Any) -> None:
+    """Give every command, step and token of each trace in FILE its credit.
+
+    Writes one JSON object a trace, in the order of FILE. CSV and Parquet hold one row a step
+    instead, without the credit of single commands. An --out file appears only when all went well.
+
+    Rewards are compared within a group over the whole FILE. A trace without a reward is bad input,
+    unless it is marked as invalid (its advantage is null then) or with --advantage none.
+
+    \b
+    Examples:
+      depgpo credit rollouts.jsonl
+      depgpo credit rollouts.jsonl --out credit.csv --max-weight 4
+      depgpo credit rollouts.jsonl --relevance slice --advantage rloo --out credit.parquet
+      depgpo credit rollouts.jsonl --advantage none --skip-bad bad.jsonl --out credit.jsonl.zst
+    """
+    ending = _ending(out)
+    if skip_bad is not None and skip_bad in (STANDARD, out):
+        raise click.BadParameter("the report needs a file of its own.", param_hint="--skip-bad")
+    options = _options(settings)
+    from depgpo_jax.cli_credit import credit_traces, file_advantages
+    from depgpo_jax.cli_output import open_sink, scored
+
+    with (
+        progress_bars(hidden=out == STANDARD and sys.stdout.isatty()) as bar,
+        index_traces(
+            file,
+            skip_bad=skip_bad is not None,
+            need_reward=options.advantage is not None,
+            progress=bar("checking"),
+        ) as index,
+    ):
+        if skip_bad is not None:
+            _write_report(index, skip_bad)
+        advantages = file_advantages(index, options.advantage)
+        with open_output(out) as stream:
+            sink = open_sink(stream, ending)
+            traces = index.read(progress=bar("computing"))
+            for batch in credit_traces(traces, advantages, options.config, batch_size):
+                sink.write([scored(*result) for result in batch])
+            sink.close()
+    if index.bad_lines:
+        total = len(index) + len(index.bad_lines)
+        click.echo(
+            f"{len(index.bad_lines)} of {total} lines were bad and left out, see {skip_bad}",
+            err=True,
+        )
+
+
+def _ending(out: str) -> str:
+    if out == STANDARD:
+        return ENDINGS[0]
+    for ending in ENDINGS:
+        if out.endswith(ending):
+            return ending
+    allowed = f"{', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}"
+    raise click.BadParameter(f"found {out!r}; it must end in {allowed}.", param_hint="--out")
+
+
+def _write_report(index: TraceIndex, path: str) -> None:
+    with open_output(path) as report:
+        for bad in index.bad_lines:
+            fields = {"line": bad.line, "trace_id": bad.trace_id, "message": bad.message}
+            report.write(json.dumps(fields, ensure_ascii=False).encode() + b"\n")
+
+
+@cli.command()
+@click.argument("file", metavar="FILE")
+@click.option("--trace", "trace_id", metavar="ID", required=True, help="The trace_id to show.")
+@_credit_options
+def explain(file: str, trace_id: str, **settings: Any) -> None:
+    """Show one trace of FILE as a table: each command's credit, each step's weight.
+
+    \b
+    Examples:
+      depgpo explain rollouts.jsonl --trace sum-csv/3
+      depgpo explain rollouts.jsonl --trace sum-csv/3 --relevance stdout --max-weight 4
+    """
+    options = _options(settings)
+    from depgpo_jax.cli_credit import credit_traces, file_advantages
+    from depgpo_jax.explain import explain_table
+
+    with (
+        progress_bars(hidden=sys.stdout.isatty()) as bar,
+        index_traces(file, progress=bar("checking")) as index,
+    ):
+        number = index.trace_ids.number(trace_id)
+        if number is None:
+            _refuse_trace(index, trace_id)
+        advantages = file_advantages(index, options.advantage)
+        if advantages is not None:
+            advantages = advantages[number : number + 1]
+        wanted = islice(index.read(), number, number + 1)
+        [[result]] = credit_traces(wanted, advantages, options.config, batch_size=1)
+    print_table(explain_table(*result))
+
+
+def _refuse_trace(index: TraceIndex, trace_id: str) -> NoReturn:
+    from difflib import get_close_matches
+
+    near = get_close_matches(trace_id, index.trace_ids[:1000], n=3) or index.trace_ids[:3]
+    known = ", ".join(printable(name) for name in near) or "none, the file is empty"
+    raise BadInput(
+        f"{printable(index.source)}: no trace has the id {printable(trace_id)!r}. "
+        f"Allowed: one of its {len(index)} ids, such as: {known}."
+    )
+
+
+@cli.command()
+def schema() -> None:
+    """Print the JSON Schema of a trace.
+
+    The schema holds every rule that JSON Schema can say; `depgpo validate` checks the others too.
+
+    \b
+    Example:
+      depgpo schema > trace.schema.json
+    """
+    from depgpo_jax.traces.schema import json_schema
+
+    click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+
+
+def main() -> None:
+    """The entry of the console script."""
+    signal.signal(signal.SIGTERM, _terminate)
+    cli()
+
+
+def _terminate(number: int, _frame: object) -> NoReturn:
+    # An exception instead of sudden death, so that a half-written output file is removed.
+    raise SystemExit(128 + number)

@@ -1,0 +1,66 @@
+"""What the command shows people: tables, and progress bars where standard error is a terminal."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+Report = Callable[[int, int | None], None]
+"""Called with the bytes done and the bytes in all (None: not known)."""
+
+
+@contextmanager
+def progress_bars(*, hidden: bool = False) -> Generator[Callable[[str], Report]]:
+    """Bars that vanish when the work is done.
+
+    Args:
+        hidden: show none even on a terminal, because the results go there.
+
+    Returns:
+        A function that opens a bar of a name and returns what to call with its progress.
+    """
+    console = Console(stderr=True)
+    bars = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(binary_units=True),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=hidden or not console.is_terminal,
+    )
+
+    def open_bar(name: str) -> Report:
+        task = bars.add_task(name, total=None)
+
+        def report(done: int, total: int | None) -> None:
+            bars.update(task, completed=done, total=total)
+
+        return report
+
+    with bars:
+        yield open_bar
+
+
+def print_table(table: Table, console: Console | None = None) -> None:
+    """Prints a table: framed and coloured on a terminal, plain columns of full width elsewhere.
+
+    Args:
+        table: what to show.
+        console: where to; None: standard output.
+    """
+    console = console or Console()
+    if console.is_terminal:
+        console.print(table)
+        return
+    # Rich fills cells with blanks to the right, which only bother whoever searches the lines.
+    plain = io.StringIO()
+    table.box = None
+    Console(file=plain, width=100_000, color_system=None).print(table)
+    for line in plain.getvalue().splitlines():
+        console.file.write(line.rstrip() + "\n")

@@ -1,0 +1,73 @@
+"""From step factors to the advantage of every token that enters the loss."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Float32, Int, Shaped
+
+from depgpo_jax.errors import ShapeError
+from depgpo_jax.summary import Credit
+from depgpo_jax.weights import token_weights
+
+
+def token_advantages(
+    credit: Credit,
+    advantage: Float[Array, " B"],
+    step_of_token: Int[Array, "B L"],
+    loss_mask: Shaped[Array, "B L"],
+) -> Float32[Array, "B L"]:
+    """A rollout's advantage, aimed: ``A_token = w_t * A`` for every token of step t in the loss.
+
+    Tokens are counted from the mask given here, not from the trace, so the weights keep the mean
+    on what really enters the loss after a trainer cut or masked rows:
+    ``sum(A_token) = A * number of loss tokens``. The cap of the credit's config stays in force.
+    With a fallback, or where no step with tokens has credit, every weight is 1. Works with any
+    scalar advantage (GRPO, RLOO, ...) and multiplies into any token objective; tokens of weight 0
+    stay in its denominator.
+
+    Padding: tokens outside the mask get 0, whatever their step. A loss token of no step (-1, or
+    past the last step) is treated like one of an unrecorded step: factor 1.
+
+    Source: DepGPO (arXiv 2610.03634); method page, section 6.
+
+    Args:
+      credit: what ``dependency_credit`` gave for these B rollouts.
+      advantage: one finite number a rollout.
+      step_of_token: the step, from 0, that wrote the token; -1: none (prompt, tool output).
+      loss_mask: nonzero where the token enters the loss.
+
+    Returns:
+      Token advantages, 0 outside the mask.
+
+    Raises:
+      ShapeError: the arguments disagree on B or L.
+    """
+    rollouts, steps = credit.step_factor.shape
+    if (
+        advantage.shape != (rollouts,)
+        or step_of_token.ndim != 2
+        or step_of_token.shape[0] != rollouts
+        or loss_mask.shape != step_of_token.shape
+    ):
+        raise ShapeError(
+            f"token_advantages: found advantage {advantage.shape}, step_of_token "
+            f"{step_of_token.shape}, loss_mask {loss_mask.shape} for credit of {rollouts} "
+            "rollouts; allowed: [B], [B, L] and [B, L] with the credit's B, padding rows included"
+        )
+    in_loss = loss_mask != 0
+    step, counts = _count_tokens(step_of_token, in_loss, steps)
+    factor = jnp.pad(credit.step_factor, ((0, 0), (0, 1)), constant_values=1.0)
+    weight, _ = token_weights(factor.T, counts.T, credit.max_weight)
+    weighted = jnp.take_along_axis(weight.T, step, axis=1) * advantage[:, None]
+    return jnp.where(in_loss, weighted, 0.0).astype(jnp.float32)
+
+
+def _count_tokens(
+    step_of_token: Int[Array, "B L"], in_loss: Bool[Array, "B L"], steps: int
+) -> tuple[Int[Array, "B L"], Float32[Array, "B _"]]:
+    """The place of each token's step, and loss tokens by place; the last place is "no step"."""
+    known = (step_of_token >= 0) & (step_of_token < steps)
+    step = jnp.where(known, step_of_token, steps)
+    rows = jnp.arange(step.shape[0], dtype=step.dtype)[:, None]
+    counts = jnp.zeros((step.shape[0], steps + 1), jnp.float32)
+    return step, counts.at[rows, step].add(in_loss.astype(jnp.float32))

@@ -1,0 +1,67 @@
+"""Keys that occur twice in one JSON object, found without a slow JSON parser.
+
+msgspec keeps the last of two equal keys in silence. So the line is decoded a second time into
+shadow structs whose leaves are raw bytes, and written again: that keeps every value byte for byte
+and each key once. A good line has no other objects than those the structs describe, so a colon
+stands either behind a key or inside a leaf, and the two texts hold the same number of colons
+exactly if no key occurs twice. White space and escapes in keys do not matter, as no field name
+holds a colon. What `extra` holds is free, so each one is read by the standard library.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any, Union
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from depgpo_jax.traces.structs import Command, Step, TestResult, Trace, Write
+
+
+def has_duplicate_keys(line: bytes) -> bool:
+    """Whether an object in a line that decodes as a `Trace` has a key twice."""
+    shadow = _DECODER.decode(line)
+    if line.count(b":") != _ENCODER.encode(shadow).count(b":"):
+        return True
+    # The key stands there as such or with \u escapes.
+    if b'"extra"' not in line and b"\\" not in line:
+        return False
+    return any(_extra_has_duplicates(extra) for extra in _extras(shadow))
+
+
+def _shadow(source: type[Struct], **nested: type[Struct]) -> type[Struct]:
+    """A struct with the same fields, all raw but the nested arrays of structs."""
+    fields: list[tuple[str, Any, Any]] = []
+    for name in source.__struct_fields__:
+        leaf = list[nested[name]] if name in nested else Raw
+        fields.append((name, Union[leaf, UnsetType], UNSET))  # noqa: UP007
+    return msgspec.defstruct(f"Shadow{source.__name__}", fields, gc=False)
+
+
+_COMMAND = _shadow(Command, writes=_shadow(Write))
+_DECODER = msgspec.json.Decoder(
+    _shadow(Trace, steps=_shadow(Step, commands=_COMMAND), tests=_shadow(TestResult))
+)
+_ENCODER = msgspec.json.Encoder()
+
+
+def _extras(shadow: Any) -> Iterator[Raw]:
+    holders = [shadow, *shadow.steps, *(c for step in shadow.steps for c in step.commands)]
+    return (holder.extra for holder in holders if holder.extra is not UNSET)
+
+
+class _DuplicateKeyError(Exception):
+    """Ends the parse of an `extra`."""
+
+
+def _refuse(pairs: list[tuple[str, object]]) -> None:
+    if len({key for key, _ in pairs}) < len(pairs):
+        raise _DuplicateKeyError
+
+
+def _extra_has_duplicates(extra: Raw) -> bool:
+    try:
+        json.loads(bytes(extra), object_pairs_hook=_refuse)
+    except _DuplicateKeyError:
+        return True
+    return False

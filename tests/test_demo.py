@@ -1,0 +1,69 @@
+"""The demo's program: what it prints for the real rollouts, other files, and bad ones."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from training.demo import LOSS_TOKENS, ROLLOUTS, main
+
+
+@pytest.fixture(scope="module")
+def output(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("demo") / "new"
+    assert main(["--out", str(folder)]) == 0
+    return (folder / "demo.txt").read_text("utf-8")
+
+
+def test_every_rollout_has_its_table(output: str):
+    for number, reward in enumerate((1, 1, 1, 0, 0)):
+        assert re.search(rf"^log-summary/{number} · reward {reward} · advantage", output, re.M)
+    assert output.count("step   tokens") == 5
+    assert "writes /app/summary.csv*" in output
+    assert re.search(r"In all: \d+% of a rollout's commands are on the path", output)
+    assert "10 of 43 read-only commands have an outgoing stdout edge" in output
+
+
+def test_both_updates_have_one_loss_and_two_gradients(output: str):
+    loss, norm = {}, {}
+    for name in ("GRPO", "DepGPO"):
+        numbers = re.search(rf"^{name} +(\S+) +(\S+) +(\S+) +(\S+)", output, re.MULTILINE)
+        assert numbers is not None
+        loss[name], norm[name], clipped, ratio = map(float, numbers.groups())
+        assert clipped == 0.0
+        assert ratio == pytest.approx(1.0, abs=1e-5)
+    assert loss["DepGPO"] == pytest.approx(loss["GRPO"], abs=2e-6)
+    assert norm["DepGPO"] > 1.1 * norm["GRPO"] > 0
+
+
+def test_it_says_that_tokens_are_stand_ins_and_how_long_it_took(output: str):
+    tokens = re.search(r"on ([\d,]+) loss tokens in rows of (\d+), stand-ins", output)
+    assert tokens is not None
+    assert 0 < int(tokens[1].replace(",", "")) <= 5 * (LOSS_TOKENS + 20)
+    for name in ("credit kernels", "policy update"):
+        assert re.search(rf"^{name} +[\d.]+ +[\d.]+", output, re.MULTILINE)
+    assert re.search(r"s in all, on \w+", output)
+
+
+def test_piped_output_is_plain(output: str, capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    empty = tmp_path / "[red]none[bold].jsonl"
+    empty.write_text("")
+    assert main(["--traces", str(empty)]) == 0
+    assert capsys.readouterr().out == "No traces in [red]none[bold].jsonl\n"
+    assert "\x1b" not in output
+    assert "[bold]" not in output
+
+
+def test_bad_input_is_a_message_and_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text('{"version": 2}\n')
+    assert main(["--traces", str(bad)]) == 1
+    assert capsys.readouterr().err.startswith("error: ")
+    assert main(["--traces", str(tmp_path / "missing.jsonl")]) == 1
+    assert "missing.jsonl" in capsys.readouterr().err
+
+
+def test_the_recorded_rollouts_are_in_the_checkout():
+    assert ROLLOUTS.is_file()

@@ -1,0 +1,192 @@
+"""The table of a rollout: what stands where, strange names, long and narrow ones."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from rich.console import Console
+from rich.table import Table
+
+from depgpo_jax.batch import TraceCredit, batch_traces, unpad
+from depgpo_jax.credit import dependency_credit
+from depgpo_jax.errors import ShapeError
+from depgpo_jax.explain import explain_table, read_only_commands
+from depgpo_jax.traces import Command, Step, Trace, Write
+
+STRANGE = "/app/[red]bold[/red]\n\x1b[31m\x07\u202e[link=http://x]y"
+
+
+def trace(*steps: Step, verifier: tuple[str, ...] = (), trace_id: str = "t") -> Trace:
+    return Trace(version=1, trace_id=trace_id, verifier=list(verifier), steps=list(steps), reward=1)
+
+
+def made_up(trace: Trace, weight: float = 1.0, *, fallback: bool = False) -> TraceCredit:
+    """A credit of the trace's sizes."""
+    commands, steps = len(trace.commands), len(trace.steps)
+    return TraceCredit(
+        command_credit=np.linspace(0, 1, commands, dtype=np.float32),
+        step_credit=np.ones(steps, np.float32),
+        step_factor=np.ones(steps, np.float32),
+        token_weight=np.full(steps, weight, np.float32),
+        fallback=fallback,
+        relevant_fraction=0.25,
+        on_path_fraction=0.5,
+        max_weight_seen=weight,
+        effective_fraction=0.75,
+    )
+
+
+def rendered(table: Table, width: int = 120, *, color: bool = False) -> str:
+    file = io.StringIO()
+    Console(file=file, width=width, force_terminal=color).print(table)
+    return file.getvalue()
+
+
+def test_a_line_a_command_and_the_steps_numbers_on_its_first():
+    writer = Command(
+        reads=["/app/in"],
+        writes=[Write(resource="/app/out", whole=True)],
+        stdout_from=[0],
+        exit_code=2,
+    )
+    steps = (
+        Step(loss_tokens=31, commands=[Command(text="make data"), writer]),
+        Step(loss_tokens=7, commands=[]),
+    )
+    rollout = trace(*steps, verifier=("/app/out",))
+    text = rendered(explain_table(rollout, made_up(rollout, 1.5), -2.0))
+    rows = [line.split() for line in text.splitlines()]
+    assert rows[0] == ["t", "·", "reward", "1", "·", "advantage", "-2.000"]
+    assert rows[3] == ["0", "31", "0", "make", "data", "0", "1.500", "-3.000"]
+    assert " ".join(rows[4]) == "1 writes /app/out* reuses #0 reads /app/in exit 2 1.000"
+    assert rows[5] == ["1", "7", "no", "command", "1.500", "-3.000"]
+    assert "on path 50% of commands · relevant 25% of records" in text
+    assert "largest weight 1.5 · effective tokens 75%" in text
+    assert "1 of 1 read-only commands have an outgoing stdout edge · * inspected by" in text
+    assert "fallback" not in text
+
+
+def test_without_an_advantage_there_is_no_such_column():
+    rollout = trace(Step(loss_tokens=1, commands=[Command()]))
+    text = rendered(explain_table(rollout, made_up(rollout, fallback=True), None))
+    assert "advantage" not in text
+    assert "nothing read or written" in text
+    assert "fallback: nothing tells the steps apart, so every weight is 1" in text
+
+
+@pytest.mark.parametrize(
+    ("write", "expected"),
+    [
+        (Write(resource="/a", whole=True), "writes /a "),
+        (Write(resource="/a", whole=True, deleted=True), "writes /a (deleted)"),
+        (Write(resource="/a", whole=True, moved_from="/b"), "writes /a (from /b)"),
+        (Write(resource="/a", lines=[(1, 3), (9, 9)]), "writes /a (4 lines)"),
+        (Write(resource="/a", hunks=[(1, 2, 1, 0), (9, 0, 7, 5)]), "writes /a (+5 -2)"),
+    ],
+)
+def test_kinds_of_writes(write: Write, expected: str):
+    rollout = trace(Step(loss_tokens=1, commands=[Command(writes=[write])]))
+    assert expected in rendered(explain_table(rollout, made_up(rollout), 1.0))
+
+
+def test_many_names_are_counted_and_inspected_ones_come_first():
+    writes = [Write(resource=f"/app/{name}", whole=True) for name in "abcde"]
+    reads = [f"/in/{number}" for number in range(100)]
+    command = Command(reads=reads, writes=writes, stdout_from=[])
+    rollout = trace(Step(loss_tokens=1, commands=[command]), verifier=("/app/e",))
+    text = rendered(explain_table(rollout, made_up(rollout), 1.0))
+    assert "writes /app/e*, /app/a +3  reads /in/0, /in/1 +98" in text
+
+
+def test_unrecorded_and_invalid_say_why():
+    command = Command(recorded=False, unrecorded_reason="timed out")
+    rollout = Trace(
+        version=1,
+        trace_id="t",
+        verifier=[],
+        steps=[Step(loss_tokens=1, commands=[command])],
+        invalid="no reward",
+    )
+    text = rendered(explain_table(rollout, made_up(rollout), None))
+    assert "not recorded: timed out" in text
+    assert "t · invalid: no reward" in text
+
+
+@pytest.mark.parametrize("color", [False, True])
+def test_strange_names_are_shown_not_obeyed(color: bool):
+    command = Command(
+        text=STRANGE,
+        reads=[STRANGE],
+        writes=[Write(resource=STRANGE, whole=True)],
+        recorded=False,
+        unrecorded_reason=STRANGE,
+    )
+    rollout = trace(Step(loss_tokens=1, commands=[command]), trace_id=STRANGE, verifier=(STRANGE,))
+    text = rendered(explain_table(rollout, made_up(rollout), 1.0), 600, color=color)
+    assert text.count(r"[red]bold[/red]\n\x1b[31m\x07\u202e[link=http://x]y") == 5
+    assert "\x07" not in text
+    assert "\u202e" not in text
+    assert "http://x]y" in text
+    if not color:
+        assert "\x1b" not in text
+    assert len(text.splitlines()) == 6
+
+
+def test_a_command_is_one_line_and_numbers_stay_whole_in_a_narrow_terminal():
+    steps = [
+        Step(loss_tokens=12345, commands=[Command(text="x " * 400, reads=["/app/" + "y" * 5000])])
+        for _ in range(300)
+    ]
+    rollout = trace(*steps)
+    text = rendered(explain_table(rollout, made_up(rollout, 123.456), -1.0), 80)
+    lines = text.splitlines()
+    assert max(len(line) for line in lines) <= 80
+    assert len([line for line in lines if "123.456" in line]) == 300
+    assert len(lines) < 310
+    last = next(line for line in lines if line.startswith(" 299"))
+    assert last.split()[:3] == ["299", "12345", "299"]
+    assert last.split()[-4:] == ["…", "1.000", "123.456", "-123.456"]
+
+
+def test_long_names_keep_their_end():
+    rollout = trace(
+        Step(loss_tokens=1, commands=[Command(reads=["/app/" + "d/" * 40 + "name.txt"])])
+    )
+    assert "d/name.txt" in rendered(explain_table(rollout, made_up(rollout), 1.0))
+
+
+def test_an_empty_trace():
+    rollout = trace()
+    assert "0 of 0 read-only" in rendered(explain_table(rollout, made_up(rollout), 1.0))
+
+
+def test_real_results_fit():
+    write = Command(writes=[Write(resource="/a", whole=True)])
+    rollout = trace(
+        Step(loss_tokens=3, commands=[write]), Step(loss_tokens=3, commands=[]), verifier=("/a",)
+    )
+    batch = batch_traces([rollout])
+    (result,) = unpad(batch, dependency_credit(batch))
+    assert "writes /a*" in rendered(explain_table(rollout, result, 1.0))
+
+
+def test_the_credit_of_another_trace_is_refused():
+    rollout = trace(Step(loss_tokens=1, commands=[Command()]))
+    with pytest.raises(
+        ShapeError, match="trace 't': found a credit of 0 steps and 0 commands for a trace of 1 and"
+    ):
+        explain_table(rollout, made_up(trace()), 1.0)
+
+
+def test_read_only_commands_are_recorded_and_wrote_nothing():
+    commands = [
+        Command(),
+        Command(recorded=False),
+        Command(writes=[Write(resource="/a", whole=True)]),
+        Command(reads=["/a"], stdout_from=[0, 0, 1, 2]),
+    ]
+    rollout = trace(Step(loss_tokens=1, commands=commands))
+    assert read_only_commands([rollout, rollout]) == (4, 2)
+    assert read_only_commands([]) == (0, 0)

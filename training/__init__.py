@@ -1,0 +1,1 @@
+"""Training on dependency-aware advantages: policy, objectives, update. Runs from the checkout."""

@@ -1,0 +1,1 @@
+"""Policies: token ids in, next-token logits out."""

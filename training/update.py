@@ -1,0 +1,129 @@
+"""One policy update: forward, clipped objective, AdamW, as a single jitted function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from flax import nnx
+from jaxtyping import Array, Bool, Float, Int, PyTree
+
+from training.config import ObjectiveConfig, OptimizerConfig
+from training.objectives import clipped_objective, token_log_probs
+from training.policy.transformer import Transformer
+
+
+class TokenBatch(NamedTuple):
+    """Rows of tokens to learn from, right-padded."""
+
+    tokens: Int[Array, "B L"]  # ids; padding: any id
+    is_token: Bool[Array, "B L"]  # False at padding
+    loss_mask: Bool[Array, "B L"]  # tokens that enter the loss; False at padding and at position 0
+    sampling_log_probs: Float[Array, "B L"]  # of the policy that wrote them; off the mask: anything
+    advantages: Float[Array, "B L"]  # one a token; off the mask: anything
+
+
+class TrainState(NamedTuple):
+    """All that an update changes: a plain pytree of arrays."""
+
+    params: PyTree[Array]  # the policy's nnx.State
+    optimizer: optax.OptState
+    step: Int[Array, ""]  # updates done
+
+
+class Metrics(NamedTuple):
+    """Scalars of one update, computed at the parameters before it."""
+
+    loss: Float[Array, ""]
+    grad_norm: Float[Array, ""]  # global norm before clipping
+    clip_fraction: Float[Array, ""]
+    mean_ratio: Float[Array, ""]
+
+
+Update = Callable[[TrainState, TokenBatch], tuple[TrainState, Metrics]]
+
+
+def make_optimizer(config: OptimizerConfig) -> optax.GradientTransformation:
+    """AdamW behind clipping by global norm; decays matrices only, not norm scales."""
+    return optax.chain(
+        optax.clip_by_global_norm(config.max_grad_norm),
+        optax.adamw(
+            config.learning_rate,
+            b1=config.b1,
+            b2=config.b2,
+            eps=config.eps,
+            weight_decay=config.weight_decay,
+            mask=lambda params: jax.tree.map(lambda leaf: leaf.ndim > 1, params),
+        ),
+    )
+
+
+def init_state(model: Transformer, config: OptimizerConfig) -> TrainState:
+    """A state at the model's parameters; they are copied, as an update donates its state."""
+    params = jax.tree.map(jnp.copy, nnx.state(model))
+    return TrainState(params, make_optimizer(config).init(params), jnp.zeros((), jnp.int32))
+
+
+def make_update(
+    model: Transformer, optimizer: OptimizerConfig, objective: ObjectiveConfig
+) -> Update:
+    """The jitted update of this model's architecture.
+
+    Its first argument is donated: use the state that it returns. It compiles once for each [B, L].
+
+    Args:
+        model: says which architecture; its parameter values are not used.
+        optimizer: as given to `init_state`.
+        objective: clipping and aggregation.
+
+    Returns:
+        update(state, batch) -> (state, metrics).
+    """
+    graph = nnx.graphdef(model)
+    transform = make_optimizer(optimizer)
+
+    def loss(params: PyTree[Array], batch: TokenBatch) -> tuple[Array, tuple[Array, Array]]:
+        policy = nnx.merge(graph, params)
+        result = clipped_objective(
+            token_log_probs(policy(batch.tokens, batch.is_token), batch.tokens),
+            batch.sampling_log_probs,
+            batch.advantages,
+            batch.loss_mask,
+            clip_low=objective.clip_low,
+            clip_high=objective.clip_high,
+            aggregation=objective.aggregation,
+        )
+        return result.loss, (result.clip_fraction, result.mean_ratio)
+
+    def update(state: TrainState, batch: TokenBatch) -> tuple[TrainState, Metrics]:
+        (value, (clip_fraction, mean_ratio)), grads = jax.value_and_grad(loss, has_aux=True)(
+            state.params, batch
+        )
+        changes, moments = transform.update(grads, state.optimizer, state.params)
+        params = optax.apply_updates(state.params, changes)
+        metrics = Metrics(value, optax.tree.norm(grads), clip_fraction, mean_ratio)
+        return TrainState(params, moments, state.step + 1), metrics
+
+    return jax.jit(update, donate_argnums=0)
+
+
+def policy_log_probs(
+    model: Transformer,
+) -> Callable[[PyTree[Array], Int[Array, "B L"], Bool[Array, "B L"]], Float[Array, "B L"]]:
+    """A jitted (params, tokens, is_token) -> log-probabilities of the tokens.
+
+    Given to an update as `sampling_log_probs` it makes the ratio 1: what an on-policy trainer
+    does when the sampler did not record its log-probabilities.
+    """
+    graph = nnx.graphdef(model)
+
+    @jax.jit
+    def log_probs(
+        params: PyTree[Array], tokens: Int[Array, "B L"], is_token: Bool[Array, "B L"]
+    ) -> Float[Array, "B L"]:
+        return token_log_probs(nnx.merge(graph, params)(tokens, is_token), tokens)
+
+    return log_probs
