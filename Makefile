@@ -3,7 +3,12 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-PYTHON ?= $(shell command -v python3.11 || command -v python3)
+ifeq ($(origin PYTHON),undefined)
+PYTHON := $(shell scripts/find-python.sh 3.11 || command -v python3)
+endif
+ifeq ($(strip $(PYTHON)),)
+$(error No Python found. Install Python 3.11, 3.12 or 3.13; on Debian: apt-get install python3 python3-venv)
+endif
 VENV ?= .venv
 BIN := $(VENV)/bin
 CONSTRAINTS := constraints/$(shell $(PYTHON) -c 'import sys; print("py%d%d" % sys.version_info[:2])').txt
@@ -25,6 +30,11 @@ system:
 $(STAMP): pyproject.toml $(CONSTRAINTS)
 	@scripts/install.sh $(PYTHON) $(VENV) $(CONSTRAINTS)
 	@touch $@
+
+constraints/py%.txt:
+	@echo "$(PYTHON) is no supported Python: there is no $@." >&2
+	@echo "Use 3.11, 3.12 or 3.13, for example: make setup PYTHON=python3.11" >&2
+	@exit 2
 
 setup: system $(STAMP)  ## the environment in .venv, with .venv/bin/depgpo
 

@@ -37,7 +37,12 @@ if TYPE_CHECKING:
         batch_traces,
         unpad,
     )
-    from depgpo_jax.credit import Credit, CreditConfig, dependency_credit
+    from depgpo_jax.credit import (
+        Credit,
+        CreditConfig,
+        dependency_credit,
+        rollout_credit,
+    )
     from depgpo_jax.errors import (
         ConfigError,
         DepgpoError,
@@ -45,13 +50,29 @@ if TYPE_CHECKING:
         ShapeError,
         TraceError,
     )
-    from depgpo_jax.ownership import SURVIVES, Segments, replay
+    from depgpo_jax.explain import (
+        explain_table,
+        read_only_commands,
+    )
+    from depgpo_jax.ownership import (
+        SURVIVES,
+        Segments,
+        replay,
+    )
+    from depgpo_jax.rollout import (
+        NO_STEP,
+        DenseRollout,
+        dense_rollouts,
+    )
+    from depgpo_jax.schema import json_schema
     from depgpo_jax.traces import (
         Command,
         Step,
         TestResult,
         Trace,
+        TraceIndex,
         Write,
+        index_traces,
         parse_trace,
         read_traces,
         validate_trace,
@@ -61,12 +82,14 @@ if TYPE_CHECKING:
 __all__ = [
     "NO_GROUP",
     "NO_OWNER",
+    "NO_STEP",
     "SURVIVES",
     "BatchShape",
     "Command",
     "ConfigError",
     "Credit",
     "CreditConfig",
+    "DenseRollout",
     "DepgpoError",
     "MissingExtraError",
     "Segments",
@@ -77,14 +100,21 @@ __all__ = [
     "TraceBatch",
     "TraceCredit",
     "TraceError",
+    "TraceIndex",
     "Write",
     "__version__",
     "batch_traces",
+    "dense_rollouts",
     "dependency_credit",
+    "explain_table",
     "group_advantages",
+    "index_traces",
+    "json_schema",
     "parse_trace",
+    "read_only_commands",
     "read_traces",
     "replay",
+    "rollout_credit",
     "token_advantages",
     "unpad",
     "validate_trace",
@@ -102,15 +132,42 @@ _MODULE_OF = {
         "batch_traces",
         "unpad",
     ),
-    "credit": ("Credit", "CreditConfig", "dependency_credit"),
-    "errors": ("ConfigError", "DepgpoError", "MissingExtraError", "ShapeError", "TraceError"),
-    "ownership": ("SURVIVES", "Segments", "replay"),
+    "credit": (
+        "Credit",
+        "CreditConfig",
+        "dependency_credit",
+        "rollout_credit",
+    ),
+    "errors": (
+        "ConfigError",
+        "DepgpoError",
+        "MissingExtraError",
+        "ShapeError",
+        "TraceError",
+    ),
+    "explain": (
+        "explain_table",
+        "read_only_commands",
+    ),
+    "ownership": (
+        "SURVIVES",
+        "Segments",
+        "replay",
+    ),
+    "rollout": (
+        "NO_STEP",
+        "DenseRollout",
+        "dense_rollouts",
+    ),
+    "schema": ("json_schema",),
     "traces": (
         "Command",
         "Step",
         "TestResult",
         "Trace",
+        "TraceIndex",
         "Write",
+        "index_traces",
         "parse_trace",
         "read_traces",
         "validate_trace",

@@ -29,36 +29,40 @@ __all__ = [
 ]
 
 
+MAX_COMMANDS = 16_384
+"""Commands of one rollout at most: shortest paths are searched among all pairs of them."""
+
+
 class TraceBatch(NamedTuple):
     """A batch of rollouts, padded; a pytree whose every leaf has the rollouts in front.
 
     Rollouts fill the first rows, commands, steps, segments and resources the first places of
-    theirs. ``W = N / 32`` words hold one bit a command: bit ``i % 32`` of word ``i // 32``.
+    theirs. `W = N / 32` words hold one bit a command: bit `i % 32` of word `i // 32`.
 
     Attributes:
-      is_rollout: True for a rollout, False for a padding row.
-      num_commands: commands of the rollout; 0 at padding.
-      num_steps: steps of the rollout; 0 at padding.
-      recorded: the tracer could follow the command; False at padding.
-      commands_per_step: commands are numbered through the steps in order; 0 at padding.
-      loss_tokens: tokens of the step that enter the loss; 0 at padding. Whole numbers, in float32
-        because the format allows counts beyond int32.
-      segment_owner: the command that wrote the segment's records, ascending; ``NO_OWNER`` at
-        padding.
-      segment_resource: index of the resource they lie in; 0 at padding.
-      segment_killer: the command that ended them, ``SURVIVES`` where they live at the end and at
-        padding.
-      segment_in_place: the killer overwrote them in place; False at padding.
-      segment_count: records in the segment; 0 at padding.
-      segments_per_command: run lengths of ``segment_owner``; 0 at padding.
-      inspected: the verifier inspected the resource; False at padding.
-      readers: row r: the commands that read resource r; 0 at padding.
-      only_writers: row r: the commands that wrote records in r and in no other resource; 0 at
-        padding.
-      stdout_readers: row j: the commands that reuse the stdout of command j; 0 at padding.
-      reward: the verifier's reward; 0 where absent and at padding.
-      trainable: has a reward and is not ``invalid``; False at padding.
-      group: rollouts of one prompt share it, numbered by first appearance; ``NO_GROUP`` at padding.
+        is_rollout: True for a rollout, False for a padding row.
+        num_commands: commands of the rollout; 0 at padding.
+        num_steps: steps of the rollout; 0 at padding.
+        recorded: the tracer could follow the command; False at padding.
+        commands_per_step: commands are numbered through the steps in order; 0 at padding.
+        loss_tokens: tokens of the step that enter the loss; 0 at padding. Whole numbers, in float32
+            because the format allows counts beyond int32.
+        segment_owner: the command that wrote the segment's records, ascending; `NO_OWNER` at
+            padding.
+        segment_resource: index of the resource they lie in; 0 at padding.
+        segment_killer: the command that ended them, `SURVIVES` where they live at the end and at
+            padding.
+        segment_in_place: the killer overwrote them in place; False at padding.
+        segment_count: records in the segment; 0 at padding.
+        segments_per_command: run lengths of `segment_owner`; 0 at padding.
+        inspected: the verifier inspected the resource; False at padding.
+        readers: row r: the commands that read resource r; 0 at padding.
+        only_writers: row r: the commands that wrote records in r and in no other resource; 0 at
+            padding.
+        stdout_readers: row j: the commands that reuse the stdout of command j; 0 at padding.
+        reward: the verifier's reward, cut to float32's range; 0 where absent and at padding.
+        trainable: has a reward and is not `invalid`; False at padding.
+        group: rollouts of one prompt share it, numbered by first appearance; `NO_GROUP` at padding.
     """
 
     is_rollout: Bool[Array, " B"]
@@ -87,14 +91,14 @@ class BatchShape:
     """Padded sizes of a batch. Batches of one shape share one compilation.
 
     Attributes:
-      rollouts: B.
-      commands: N, a multiple of 32.
-      steps: T.
-      segments: S, at least 1.
-      resources: R, at least 1.
+        rollouts: B.
+        commands: N, a multiple of 32, at most `MAX_COMMANDS`.
+        steps: T.
+        segments: S, at least 1.
+        resources: R, at least 1.
 
     Raises:
-      ShapeError: a size is negative, too small, or no multiple of what it must be.
+        ShapeError: a size is too small, too large, or no multiple of what it must be.
     """
 
     rollouts: int
@@ -110,14 +114,15 @@ class BatchShape:
                 raise ShapeError(
                     f"BatchShape.{field.name}: found {size}; allowed: at least {least}"
                 )
-        if self.commands % WORD:
+        if self.commands % WORD or self.commands > MAX_COMMANDS:
             raise ShapeError(
-                f"BatchShape.commands: found {self.commands}; allowed: a multiple of {WORD}"
+                f"BatchShape.commands: found {self.commands}; allowed: a multiple of {WORD}, "
+                f"at most {MAX_COMMANDS}"
             )
 
 
 def bucket(size: int, least: int) -> int:
-    """The next of ``least, 1.5 least, 2 least, 3 least, 4 least, ...`` that holds ``size``."""
+    """The next of `least, 1.5 least, 2 least, 3 least, 4 least, ...` that holds `size`."""
     width = least
     while width < size:
         if width + width // 2 >= size:
@@ -129,23 +134,25 @@ def bucket(size: int, least: int) -> int:
 def batch_traces(traces: Sequence[Trace], *, shape: BatchShape | None = None) -> TraceBatch:
     """Replays traces and pads them into one batch of arrays on the default device.
 
-    Without ``shape`` every axis is rounded up to a bucket (commands to 32, 64, 96, 128, 192, ...),
+    Without `shape` every axis is rounded up to a bucket (commands to 32, 64, 96, 128, 192, ...),
     so that nearby batches share a compilation. Give a shape to fix it for a whole run. An empty
     sequence gives a batch of zero rows.
 
     Source: method page, sections 1 and 2; trace page.
 
     Args:
-      traces: valid traces, as read by ``read_traces`` or checked by ``validate_trace``.
-      shape: padded sizes; None: the smallest buckets that hold the traces.
+        traces: valid traces, as read by `read_traces` or checked by `validate_trace`.
+        shape: padded sizes; None: the smallest buckets that hold the traces.
 
     Returns:
-      The batch; rollout b is ``traces[b]``.
+        The batch; rollout b is `traces[b]`.
 
     Raises:
-      ShapeError: a trace does not fit into ``shape``; the message names trace, axis and sizes.
+        ShapeError: a trace does not fit into `shape`, or is longer than `MAX_COMMANDS`; the message
+            names trace, axis and sizes.
     """
     gathered = Gathered(traces)
+    _check_length(gathered, traces)
     if shape is None:
         shape = _bucketed_shape(gathered)
     _check_fits(gathered, traces, shape)
@@ -156,10 +163,10 @@ def check_batch(batch: TraceBatch) -> None:
     """Checks that the fields of a batch fit together, by their static shapes alone.
 
     Args:
-      batch: a batch, of arrays or of tracers.
+        batch: a batch, of arrays or of tracers.
 
     Raises:
-      ShapeError: a field has another shape than the others ask for; the message names it.
+        ShapeError: a field has another shape than the others ask for; the message names it.
     """
     rollouts, commands = batch.recorded.shape
     steps = batch.loss_tokens.shape[-1]
@@ -189,6 +196,16 @@ def check_batch(batch: TraceBatch) -> None:
                 f"TraceBatch.{name}: found shape {field.shape}; allowed: {allowed}, after the "
                 f"{rollouts} x {commands} of TraceBatch.recorded; build batches with batch_traces"
             )
+
+
+def _check_length(gathered: Gathered, traces: Sequence[Trace]) -> None:
+    longest = max(gathered.commands, default=0)
+    if longest > MAX_COMMANDS:
+        trace = traces[gathered.commands.index(longest)]
+        raise ShapeError(
+            f"trace {trace.trace_id!r}: found {longest} commands; allowed: at most {MAX_COMMANDS}; "
+            "leave the rollout out, or join commands that belong together"
+        )
 
 
 def _bucketed_shape(gathered: Gathered) -> BatchShape:
@@ -225,7 +242,7 @@ def _check_fits(gathered: Gathered, traces: Sequence[Trace], shape: BatchShape) 
 
 
 class TraceCredit(NamedTuple):
-    """The credit of one trace as numpy arrays without padding; fields as in ``Credit``."""
+    """The credit of one trace as numpy arrays without padding; fields as in `Credit`."""
 
     command_credit: Float32[np.ndarray, " N"]
     step_credit: Float32[np.ndarray, " T"]
@@ -242,14 +259,14 @@ def unpad(batch: TraceBatch, credit: Credit) -> list[TraceCredit]:
     """The results of each rollout as numpy arrays, padding removed, in the batch's order.
 
     Args:
-      batch: the batch that ``credit`` was computed from.
-      credit: its credit, [B, ...].
+        batch: the batch that `credit` was computed from.
+        credit: its credit, [B, ...].
 
     Returns:
-      One entry a rollout; padding rows have none.
+        One entry a rollout; padding rows have none.
 
     Raises:
-      ShapeError: batch and credit differ in shape.
+        ShapeError: batch and credit differ in shape.
     """
     if credit.command_credit.shape != batch.recorded.shape:
         raise ShapeError(

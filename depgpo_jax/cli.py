@@ -286,7 +286,7 @@ def _write_report(index: TraceIndex, path: str) -> None:
     with open_output(path) as report:
         for bad in index.bad_lines:
             fields = {"line": bad.line, "trace_id": bad.trace_id, "message": bad.message}
-            report.write(json.dumps(fields, ensure_ascii=False).encode() + b"\n")
+            report.write(json.dumps(fields).encode() + b"\n")
 
 
 @cli.command()
@@ -341,7 +341,7 @@ def schema() -> None:
     Example:
       depgpo schema > trace.schema.json
     """
-    from depgpo_jax.traces.schema import json_schema
+    from depgpo_jax.schema import json_schema
 
     click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
 

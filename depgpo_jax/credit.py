@@ -30,28 +30,28 @@ def dependency_credit(batch: TraceBatch, config: CreditConfig = DEFAULT_CONFIG) 
     """Credit, step factors and token weights of every rollout of a batch.
 
     A command that wrote records gets the fraction of them that matters for what the verifier
-    inspected; one that did not gets ``sum of credit(w) * beta**d`` over the relevant writes it led
+    inspected; one that did not gets `sum of credit(w) * beta**d` over the relevant writes it led
     to; a step the sum of its commands; its tokens a weight with token-weighted mean one.
 
-    Compiled once for each shape of batch and choice of rules; ``beta`` and the number in
-    ``max_weight`` are traced. Works inside ``jit``, ``vmap``, ``lax.scan``, ``shard_map`` and under
-    ``jax.export``, and calls nothing on the host. Weights are finite and >= 0, and
-    ``sum(w * n) = sum(n)``; they are bit-identical over device counts and agree to 1e-6 over
+    Compiled once for each shape of batch and choice of rules; `beta` and the number in
+    `max_weight` are traced. Works inside `jit`, `vmap`, `lax.scan`, `shard_map` and under
+    `jax.export`, and calls nothing on the host. Weights are finite and >= 0, and
+    `sum(w * n) = sum(n)`; they are bit-identical over device counts and agree to 1e-6 over
     padding and batch neighbours.
 
-    Padding rows get no credit, weight 1 and ``fallback``.
+    Padding rows get no credit, weight 1 and `fallback`.
 
     Source: DepGPO (arXiv 2610.03634); method page, sections 2 to 8.
 
     Args:
-      batch: padded traces, from ``batch_traces``.
-      config: rules and options.
+        batch: padded traces, from `batch_traces`.
+        config: rules and options.
 
     Returns:
-      The credit, with the batch's padded shapes; ``unpad`` cuts it into traces.
+        The credit, with the batch's padded shapes; `unpad` cuts it into traces.
 
     Raises:
-      ShapeError: the batch's fields do not fit together.
+        ShapeError: the batch's fields do not fit together.
     """
     check_batch(batch)
     beta, max_weight = _traced_options(config)
@@ -62,18 +62,18 @@ def rollout_credit(rollout: DenseRollout, config: CreditConfig = DEFAULT_CONFIG)
     """The readable twin: credit of one rollout from dense tensors, the same numbers.
 
     The entry for environments on the device, whose own tensors it takes; batch it with
-    ``jax.vmap``. On a CPU :func:`dependency_credit` is many times faster on recorded traces.
+    `jax.vmap`. On a CPU `dependency_credit` is many times faster on recorded traces.
 
-    Padding commands, steps and segments change nothing; see :class:`DenseRollout`.
+    Padding commands, steps and segments change nothing; see `DenseRollout`.
 
     Source: DepGPO (arXiv 2610.03634); method page, sections 2 to 8.
 
     Args:
-      rollout: dense tensors of one rollout.
-      config: rules and options.
+        rollout: dense tensors of one rollout.
+        config: rules and options.
 
     Returns:
-      A ``Credit`` whose fields have no ``B`` axis.
+        A `Credit` whose fields have no `B` axis.
     """
     beta, max_weight = _traced_options(config)
     writes = relevant_records(rollout, rule=config.relevance, inspect=config.inspect)

@@ -14,20 +14,20 @@ from depgpo_jax.relevance import Inspect, RelevanceRule, WriteCredit
 class CreditConfig:
     """How credit is counted: the defaults are DepGPO as published, as far as that is known.
 
-    Hashable, so it can be a static argument of a jitted function; ``beta`` and the value of
-    ``max_weight`` are traced, so that sweeping over them compiles nothing anew.
+    Hashable, so it can be a static argument of a jitted function; `beta` and the value of
+    `max_weight` are traced, so that sweeping over them compiles nothing anew.
 
     Attributes:
-      beta: decay of read credit per dependency edge, in (0, 1].
-      relevance: ``"paper"``, ``"stdout"`` or ``"slice"``: how far relevance travels (section 3).
-      max_weight: largest token weight, >= 1; None: no cap (section 6).
-      read_credit: False gives commands without records no credit (section 8).
-      write_credit: ``"fraction"`` of relevant records, or ``"binary"`` (section 8).
-      inspect: ``"verifier"``, or ``"all"``: every resource counts as inspected (section 8).
-      subtract_min: False keeps step credits as they are instead of ``c - min c`` (section 8).
+        beta: decay of read credit per dependency edge, in (0, 1].
+        relevance: `"paper"`, `"stdout"` or `"slice"`: how far relevance travels (section 3).
+        max_weight: largest token weight, >= 1; None: no cap (section 6).
+        read_credit: False gives commands without records no credit (section 8).
+        write_credit: `"fraction"` of relevant records, or `"binary"` (section 8).
+        inspect: `"verifier"`, or `"all"`: every resource counts as inspected (section 8).
+        subtract_min: False keeps step credits as they are instead of `c - min c` (section 8).
 
     Raises:
-      ConfigError: a value is outside its range; the message names the field and the value.
+        ConfigError: a value is outside its range; the message names the field and the value.
     """
 
     beta: float = 0.5

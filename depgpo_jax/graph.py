@@ -9,7 +9,7 @@ from depgpo_jax.rollout import DenseRollout
 
 
 def owns(rollout: DenseRollout) -> Bool[Array, "N S"]:
-    """Write ownership: ``owns[j, s]`` where command j wrote the records of segment s.
+    """Write ownership: `owns[j, s]` where command j wrote the records of segment s.
 
     Padding segments are owned by nobody. Source: method page, section 1.
     """
@@ -18,9 +18,9 @@ def owns(rollout: DenseRollout) -> Bool[Array, "N S"]:
 
 
 def segment_readers(rollout: DenseRollout) -> Bool[Array, "N S"]:
-    """``readers[i, s]`` where command i reads segment s while its records are live.
+    """`readers[i, s]` where command i reads segment s while its records are live.
 
-    A segment is readable by i iff ``owner < i <= killer``: the killer reads before it writes.
+    A segment is readable by i iff `owner < i <= killer`: the killer reads before it writes.
     Padding segments are read by nobody. Source: method page, sections 1 and 2.
     """
     commands = jnp.arange(rollout.recorded.shape[0], dtype=jnp.int32)[:, None]
@@ -30,7 +30,7 @@ def segment_readers(rollout: DenseRollout) -> Bool[Array, "N S"]:
 
 
 def adjacency(rollout: DenseRollout) -> Bool[Array, "N N"]:
-    """``adjacency[j, i]``: an edge from producer j to the later command i that depends on it.
+    """`adjacency[j, i]`: an edge from producer j to the later command i that depends on it.
 
     Command i depends on j when it reads a resource in which j owns a live record, or reuses what
     j printed. Padding commands have no edges. Source: method page, section 2.

@@ -14,13 +14,15 @@ if TYPE_CHECKING:
     from depgpo_jax.traces import Trace
 
 NO_OWNER = -1
-"""``segment_owner`` of a padding segment."""
+"""`segment_owner` of a padding segment."""
 
 NO_GROUP = -1
-"""``group`` of a padding rollout."""
+"""`group` of a padding rollout."""
 
 WORD = 32
 """Commands per word of a bit row."""
+
+FLOAT32_RANGE = (float(np.finfo(np.float32).min), float(np.finfo(np.float32).max))
 
 
 class Gathered:
@@ -96,7 +98,7 @@ class Gathered:
 def padded_arrays(
     gathered: Gathered, *, rollouts: int, commands: int, steps: int, segments: int, resources: int
 ) -> dict[str, np.ndarray[Any, Any]]:
-    """The fields of a ``TraceBatch`` of the given padded sizes, which must be large enough."""
+    """The fields of a `TraceBatch` of the given padded sizes, which must be large enough."""
     found = len(gathered.commands)
     on_commands = _filled(gathered.commands, rollouts, commands)
     on_steps = _filled(gathered.steps, rollouts, steps)
@@ -131,7 +133,9 @@ def padded_arrays(
             np.asarray(gathered.stdout_user, np.int64),
             (rollouts, commands, commands // WORD),
         ),
-        "reward": _place(gathered.reward, on_rollouts, np.float32, 0),
+        "reward": _place(
+            np.clip(gathered.reward, *FLOAT32_RANGE).tolist(), on_rollouts, np.float32, 0
+        ),
         "trainable": _place(gathered.trainable, on_rollouts, np.bool_, False),
         "group": _place(gathered.group, on_rollouts, np.int32, NO_GROUP),
     }
@@ -187,7 +191,7 @@ def _bit_rows(
     """Bit rows from distinct (row, command) pairs.
 
     Each bit comes at most once, so a sum is a union, and sums of distinct powers of two below
-    2**32 are exact in the doubles of ``bincount``.
+    2**32 are exact in the doubles of `bincount`.
     """
     place = row * shape[2] + command // WORD
     bits = np.ldexp(1.0, command % WORD)

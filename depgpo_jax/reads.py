@@ -13,8 +13,8 @@ class Support(NamedTuple):
     """How a command supports the relevant writes downstream of it.
 
     Attributes:
-      credit: sum of ``credit(w) * beta**d`` over the credited writers w that it reaches.
-      reaches: it reaches one at all; exact even where ``beta**d`` underflows.
+        credit: sum of `credit(w) * beta**d` over the credited writers w that it reaches.
+        reaches: it reaches one at all; exact even where `beta**d` underflows.
     """
 
     credit: Float32[Array, " N"]
@@ -28,7 +28,7 @@ def support_credit(
 ) -> Support:
     """Breadth-first search from every command at once, by levels.
 
-    ``support(i) = sum over w of credit(w) * beta**d(i, w)``, with ``d >= 1`` the smallest number
+    `support(i) = sum over w of credit(w) * beta**d(i, w)`, with `d >= 1` the smallest number
     of edges from i to w. Any command may lie on the path. Row sums run in float32 at the highest
     matmul precision, so that equal credits stay equal on every backend.
 
@@ -36,14 +36,13 @@ def support_credit(
     sections 4 and 7.
 
     Args:
-      adjacency: ``adjacency[j, i]``: edge from j to the later command i.
-      write_credit: credit of the commands with records, 0 for the others.
-      beta: decay per edge, in (0, 1].
+        adjacency: `adjacency[j, i]`: edge from j to the later command i.
+        write_credit: credit of the commands with records, 0 for the others.
+        beta: decay per edge, in (0, 1].
 
     Returns:
-      The support of every command, of writers too (the caller uses it for read-only ones).
+        The support of every command, of writers too (the caller uses it for read-only ones).
     """
-    num_commands = adjacency.shape[0]
     edges = adjacency.astype(jnp.float32)
     targets = write_credit > 0.0
     start = jnp.diag(targets)
@@ -63,7 +62,7 @@ def support_credit(
     _, reached, credit, _ = lax.while_loop(
         lambda state: jnp.any(state[0]),
         level,
-        (start, start, jnp.zeros(num_commands, jnp.float32), jnp.ones((), jnp.float32)),
+        (start, start, jnp.zeros_like(write_credit), jnp.ones((), jnp.float32)),
     )
     reaches = jnp.any(reached & ~start, axis=1)
     return Support(credit, reaches)

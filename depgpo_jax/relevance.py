@@ -21,9 +21,9 @@ class WriteRelevance(NamedTuple):
     """What a rollout's writes were good for.
 
     Attributes:
-      segment: the segment's records are relevant; False at padding.
-      relevant: relevant records of each command.
-      records: all records of each command; 0 for a read-only command.
+        segment: the segment's records are relevant; False at padding.
+        relevant: relevant records of each command.
+        records: all records of each command; 0 for a read-only command.
     """
 
     segment: Bool[Array, " S"]
@@ -40,14 +40,13 @@ def direct_segments(rollout: DenseRollout, inspect: Inspect) -> Bool[Array, " S"
 
 
 def qualifying_readers(rollout: DenseRollout) -> Bool[Array, "N S"]:
-    """``[k, s]``: a relevant command k would make segment s relevant under rule ``paper``.
+    """`[k, s]`: a relevant command k would make segment s relevant under rule `paper`.
 
     k reads s while it is live, writes at least one record in another resource, and does not
     overwrite s in place itself. Source: method page, section 3, "Indirect".
     """
-    in_resource = rollout.segment_resource[:, None] == jnp.arange(
-        rollout.inspected.shape[0], dtype=jnp.int32
-    )
+    resources = jnp.arange(rollout.inspected.shape[0], dtype=jnp.int32)
+    in_resource = rollout.segment_resource[:, None] == resources[None]
     writes = jnp.matmul(owns(rollout).astype(jnp.float32), in_resource.astype(jnp.float32)) > 0.0
     writes_here = writes[:, rollout.segment_resource]
     writes_elsewhere = jnp.sum(writes, axis=1, dtype=jnp.int32)[:, None] > writes_here
@@ -66,19 +65,19 @@ def relevant_records(
 
     Edges go forward in time, so when the sweep reaches a command, everything that could make its
     records relevant has been decided: one pass gives the smallest closed set (liveness analysis).
-    ``paper``: records read by a qualifying command that owns a relevant record. ``stdout``: also
-    all records read by a command whose stdout a live command reuses. ``slice``: all records read
+    `paper`: records read by a qualifying command that owns a relevant record. `stdout`: also
+    all records read by a command whose stdout a live command reuses. `slice`: all records read
     by a live command.
 
     Padding commands and segments change nothing. Source: method page, section 3.
 
     Args:
-      rollout: dense tensors of one rollout.
-      rule: how far relevance travels.
-      inspect: ``"all"`` treats every resource as inspected (section 8).
+        rollout: dense tensors of one rollout.
+        rule: how far relevance travels.
+        inspect: `"all"` treats every resource as inspected (section 8).
 
     Returns:
-      Relevant segments, and relevant and all records of each command.
+        Relevant segments, and relevant and all records of each command.
     """
     ownership = owns(rollout)
     readers = segment_readers(rollout)
@@ -99,7 +98,7 @@ def relevant_records(
         relevant = relevant | (readers[command] & printed_for_live)
         return relevant, live.at[command].set(wrote_relevant | printed_for_live)
 
-    nobody = jnp.zeros(rollout.recorded.shape[0], bool)
+    nobody = jnp.zeros_like(rollout.recorded)
     relevant, _ = lax.fori_loop(0, last + 1, visit, (direct, nobody))
     counts = jnp.where(ownership, rollout.segment_count[None], 0)
     return WriteRelevance(
@@ -114,7 +113,7 @@ def write_credit(
 ) -> Float32[Array, "N *B"]:
     """Relevant records over all records of a command; 0 without records.
 
-    Exact in float32, as counts are at most 2**24. ``binary``: 1 where any record is relevant.
+    Exact in float32, as counts are at most 2**24. `binary`: 1 where any record is relevant.
     Source: method page, sections 4 and 8.
     """
     if kind == "binary":

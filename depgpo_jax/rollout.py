@@ -11,29 +11,29 @@ from depgpo_jax.batch import TraceBatch
 from depgpo_jax.packed.bits import unpack_bits
 
 NO_STEP = -1
-"""``step_of_command`` of a padding command."""
+"""`step_of_command` of a padding command."""
 
 
 class DenseRollout(NamedTuple):
-    """One rollout, unbatched; batch it with ``jax.vmap``.
+    """One rollout, unbatched; batch it with `jax.vmap`.
 
-    An environment that runs inside ``jit`` fills these fields itself; from a
-    :class:`~depgpo_jax.TraceBatch` they come through :func:`~depgpo_jax.dense_rollouts`.
+    An environment that runs inside `jit` fills these fields itself; from a
+    `depgpo_jax.TraceBatch` they come through `depgpo_jax.dense_rollouts`.
     Segments may stand in any order here, padding anywhere.
 
     Attributes:
-      recorded: the tracer could follow the command; False at padding.
-      step_of_command: the command's step, ``NO_STEP`` at padding; padding comes last.
-      num_steps: steps of the rollout; the rest of ``T`` is padding.
-      loss_tokens: tokens of the step that enter the loss, a whole number; 0 at padding.
-      segment_owner: command that wrote the segment's records; ``NO_OWNER`` at padding.
-      segment_resource: index of the resource they lie in; anything in range at padding.
-      segment_killer: command that ended them; ``SURVIVES`` where they live at the end.
-      segment_in_place: the killer overwrote them (False: moved away, or they survive).
-      segment_count: records in the segment, at most 2**24 a command; 0 at padding.
-      inspected: the verifier looked at the resource; False at padding.
-      reads: ``reads[i, r]``: command i reads resource r, before its own writes.
-      stdout: ``stdout[i, j]``: command i reuses what the earlier command j printed.
+        recorded: the tracer could follow the command; False at padding.
+        step_of_command: the command's step, `NO_STEP` at padding; padding comes last.
+        num_steps: steps of the rollout; the rest of `T` is padding.
+        loss_tokens: tokens of the step that enter the loss, a whole number; 0 at padding.
+        segment_owner: command that wrote the segment's records; `NO_OWNER` at padding.
+        segment_resource: index of the resource they lie in; anything in range at padding.
+        segment_killer: command that ended them; `SURVIVES` where they live at the end.
+        segment_in_place: the killer overwrote them (False: moved away, or they survive).
+        segment_count: records in the segment, at most 2**24 a command; 0 at padding.
+        inspected: the verifier looked at the resource; False at padding.
+        reads: `reads[i, r]`: command i reads resource r, before its own writes.
+        stdout: `stdout[i, j]`: command i reuses what the earlier command j printed.
     """
 
     recorded: Bool[Array, " N"]
@@ -51,15 +51,15 @@ class DenseRollout(NamedTuple):
 
 
 def dense_rollouts(batch: TraceBatch) -> DenseRollout:
-    """The batch as dense tensors with the rollouts in front, for ``jax.vmap(rollout_credit)``.
+    """The batch as dense tensors with the rollouts in front, for `jax.vmap(rollout_credit)`.
 
-    Costs ``B * N * (N + R)`` bytes; the packed family does without them.
+    Costs `B * N * (N + R)` bytes; the packed family does without them.
 
     Args:
-      batch: a batch of traces.
+        batch: a batch of traces.
 
     Returns:
-      A ``DenseRollout`` whose every field has a leading axis of B.
+        A `DenseRollout` whose every field has a leading axis of B.
     """
     num_commands = batch.recorded.shape[1]
     commands = jnp.arange(num_commands, dtype=jnp.int32)

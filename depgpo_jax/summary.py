@@ -11,20 +11,20 @@ from depgpo_jax.weights import step_factors, token_weights
 
 
 class Credit(NamedTuple):
-    """Credit of a batch of rollouts; without the ``B`` axis for one rollout.
+    """Credit of a batch of rollouts; without the `B` axis for one rollout.
 
     Attributes:
-      command_credit: section 4; 0 at padding.
-      step_credit: sum over the step's commands; 0 at padding.
-      step_factor: section 5; 1 at padding.
-      token_weight: weight of each of the step's tokens, section 6; 1 at padding.
-      fallback: no step stands out, or none with tokens does: every weight is 1.
-      relevant_fraction: relevant records over all records; 0 if there are none.
-      on_path_fraction: recorded commands with credit over recorded commands; 0 if there are none.
-      max_weight_seen: largest weight of a step with loss tokens; 1 if there are none.
-      effective_fraction: ``sum(n) / sum(w**2 n)``, in (0, 1]; 1 without loss tokens.
-      max_weight: the cap that was in force; infinity where there was none.
-      segment_relevant: the segment's records are relevant; False at padding.
+        command_credit: section 4; 0 at padding.
+        step_credit: sum over the step's commands; 0 at padding.
+        step_factor: section 5; 1 at padding.
+        token_weight: weight of each of the step's tokens, section 6; 1 at padding.
+        fallback: no step stands out, or none with tokens does: every weight is 1.
+        relevant_fraction: relevant records over all records; 0 if there are none.
+        on_path_fraction: recorded commands with credit over recorded commands; 0 if there are none.
+        max_weight_seen: largest weight of a step with loss tokens; 1 if there are none.
+        effective_fraction: `sum(n) / sum(w**2 n)`, in (0, 1]; 1 without loss tokens.
+        max_weight: the cap that was in force; infinity where there was none.
+        segment_relevant: the segment's records are relevant; False at padding.
     """
 
     command_credit: Float32[Array, "*B N"]
@@ -44,10 +44,10 @@ class CommandCredit(NamedTuple):
     """What a kernel family found out about the commands; axis 0 is the commands.
 
     Attributes:
-      credit: write credit or support; 0 at padding.
-      on_path: the credit is positive, exactly, even where its float underflows.
-      relevant: relevant records; 0 at padding.
-      records: all records; 0 at padding.
+        credit: write credit or support; 0 at padding.
+        on_path: the credit is positive, exactly, even where its float underflows.
+        relevant: relevant records; 0 at padding.
+        records: all records; 0 at padding.
     """
 
     credit: Float32[Array, "N *B"]
@@ -57,7 +57,7 @@ class CommandCredit(NamedTuple):
 
 
 class StepSummary(NamedTuple):
-    """The fields of ``Credit`` that follow from the commands' credit; axis 0 is the steps."""
+    """The fields of `Credit` that follow from the commands' credit; axis 0 is the steps."""
 
     step_credit: Float32[Array, "T *B"]
     step_factor: Float32[Array, "T *B"]

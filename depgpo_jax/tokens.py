@@ -16,11 +16,11 @@ def token_advantages(
     step_of_token: Int[Array, "B L"],
     loss_mask: Shaped[Array, "B L"],
 ) -> Float32[Array, "B L"]:
-    """A rollout's advantage, aimed: ``A_token = w_t * A`` for every token of step t in the loss.
+    """A rollout's advantage, aimed: `A_token = w_t * A` for every token of step t in the loss.
 
     Tokens are counted from the mask given here, not from the trace, so the weights keep the mean
     on what really enters the loss after a trainer cut or masked rows:
-    ``sum(A_token) = A * number of loss tokens``. The cap of the credit's config stays in force.
+    `sum(A_token) = A * number of loss tokens`. The cap of the credit's config stays in force.
     With a fallback, or where no step with tokens has credit, every weight is 1. Works with any
     scalar advantage (GRPO, RLOO, ...) and multiplies into any token objective; tokens of weight 0
     stay in its denominator.
@@ -31,16 +31,16 @@ def token_advantages(
     Source: DepGPO (arXiv 2610.03634); method page, section 6.
 
     Args:
-      credit: what ``dependency_credit`` gave for these B rollouts.
-      advantage: one finite number a rollout.
-      step_of_token: the step, from 0, that wrote the token; -1: none (prompt, tool output).
-      loss_mask: nonzero where the token enters the loss.
+        credit: what `dependency_credit` gave for these B rollouts.
+        advantage: one finite number a rollout.
+        step_of_token: the step, from 0, that wrote the token; -1: none (prompt, tool output).
+        loss_mask: nonzero where the token enters the loss.
 
     Returns:
-      Token advantages, 0 outside the mask.
+        Token advantages, 0 outside the mask.
 
     Raises:
-      ShapeError: the arguments disagree on B or L.
+        ShapeError: the arguments disagree on B or L.
     """
     rollouts, steps = credit.step_factor.shape
     if (

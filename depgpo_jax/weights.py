@@ -1,7 +1,7 @@
 """From step credits to token weights (method, sections 5 and 6).
 
 Every function works on axis 0, the steps, and carries any trailing axes along: the dense family
-passes one rollout ``[T]``, the packed family a tile of rollouts ``[T, B]``.
+passes one rollout `[T]`, the packed family a tile of rollouts `[T, B]`.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Float32
 
 TIE_TOLERANCE = 1e-6
-"""Credits closer than this times ``max(1, max c)`` count as equal (method, section 5)."""
+"""Credits closer than this times `max(1, max c)` count as equal (method, section 5)."""
 
 
 class StepFactors(NamedTuple):
     """What section 5 says about the steps of a rollout.
 
     Attributes:
-      factor: ``g / mean(g)`` on recorded steps, 1 on all others and everywhere in a tie.
-      tie: True where no step stands out, so that the weights fall back to 1.
+        factor: `g / mean(g)` on recorded steps, 1 on all others and everywhere in a tie.
+        tie: True where no step stands out, so that the weights fall back to 1.
     """
 
     factor: Float32[Array, "T *B"]
@@ -36,20 +36,20 @@ def step_factors(
 ) -> StepFactors:
     """How much each step stands out among the recorded steps of its rollout.
 
-    ``g_t = c_t - min c`` (or ``c_t`` without ``subtract_min``), zero below the tie threshold, and
-    ``factor_t = g_t / mean(g)``; minimum, maximum and mean run over recorded steps only.
+    `g_t = c_t - min c` (or `c_t` without `subtract_min`), zero below the tie threshold, and
+    `factor_t = g_t / mean(g)`; minimum, maximum and mean run over recorded steps only.
 
-    Padding: steps with ``step_recorded`` False may hold any finite credit.
+    Padding: steps with `step_recorded` False may hold any finite credit.
 
     Source: DepGPO (arXiv 2610.03634); method page, section 5.
 
     Args:
-      step_credit: credit summed over a step's commands, >= 0.
-      step_recorded: steps with at least one command, all of them recorded.
-      subtract_min: ablation switch of section 8.
+        step_credit: credit summed over a step's commands, >= 0.
+        step_recorded: steps with at least one command, all of them recorded.
+        subtract_min: ablation switch of section 8.
 
     Returns:
-      The factors and the tie flag.
+        The factors and the tie flag.
     """
     top = jnp.max(jnp.where(step_recorded, step_credit, 0.0), axis=0, initial=0.0)
     low = jnp.min(jnp.where(step_recorded, step_credit, jnp.inf), axis=0, initial=jnp.inf)
@@ -71,20 +71,20 @@ def token_weights(
 ) -> tuple[Float32[Array, "T *B"], Bool[Array, "*B"]]:
     """Scales step factors so that the token-weighted mean is one, under a cap.
 
-    ``w_t = min(m, scale * factor_t)`` with ``sum(w * n) = sum(n)``. Where no scale reaches it,
-    steps with a positive factor get ``m`` and the others share what is left equally.
+    `w_t = min(m, scale * factor_t)` with `sum(w * n) = sum(n)`. Where no scale reaches it,
+    steps with a positive factor get `m` and the others share what is left equally.
 
     Padding: steps without loss tokens never count; their weight is what the formula gives.
 
     Source: DepGPO (arXiv 2610.03634); method page, section 6 (the cap is decided there).
 
     Args:
-      factor: step factors, >= 0.
-      loss_tokens: loss tokens of each step, >= 0.
-      max_weight: the cap m >= 1; infinity turns it off.
+        factor: step factors, >= 0.
+        loss_tokens: loss tokens of each step, >= 0.
+        max_weight: the cap m >= 1; infinity turns it off.
 
     Returns:
-      The weights, and True where ``sum(n)`` or ``sum(factor * n)`` is 0, so that they are all 1.
+        The weights, and True where `sum(n)` or `sum(factor * n)` is 0, so that they are all 1.
     """
     total = jnp.sum(loss_tokens, axis=0)
     weighted = jnp.sum(factor * loss_tokens, axis=0)

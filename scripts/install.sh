@@ -3,11 +3,6 @@
 set -euo pipefail
 python=$1 venv=$2 constraints=$3
 
-if [ ! -f "$constraints" ]; then
-  echo "$python is not supported: there is no $constraints. Use Python 3.11, 3.12 or 3.13: make setup PYTHON=python3.11" >&2
-  exit 2
-fi
-
 # An environment of another Python, or one whose Python has gone, is made anew.
 version_of() { "$1" -c 'import sys; print(sys.version_info[:2])' 2>/dev/null; }
 if [ -e "$venv" ] && [ "$(version_of "$venv/bin/python")" != "$(version_of "$python")" ]; then

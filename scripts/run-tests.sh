@@ -10,9 +10,10 @@ export PYTHONUNBUFFERED=1
 host=() training=() commands=() kernels=()
 while IFS= read -r file; do
   case $(basename "$file") in
-    test_errors*|test_traces*|test_trace_*|test_schema*|test_ownership*|test_package*) host+=("$file") ;;
+    test_errors*|test_trace*|test_schema*|test_ownership*|test_line_map*|test_oracle*|test_package*)
+      host+=("$file") ;;
     test_cli*|test_docs*|test_demo*|test_benchmarks*) commands+=("$file") ;;
-    test_training*|test_policy*|test_objectives*|test_update*) training+=("$file") ;;
+    test_training*|test_policy*|test_objectives*|test_rows*|test_update*) training+=("$file") ;;
     *) kernels+=("$file") ;;
   esac
 done < <(find tests -name 'test_*.py' | sort)

@@ -8,7 +8,6 @@ missing=()
 # Debian's python3 comes without ensurepip, so it cannot make environments by itself.
 "$python" -c 'import ensurepip, venv' 2>/dev/null ||
   missing+=("$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])' 2>/dev/null || echo python3-venv)")
-command -v git >/dev/null || missing+=(git)
 [ ${#missing[@]} -eq 0 ] && exit 0
 
 if [ "$(id -u)" = 0 ] && [ -f /etc/debian_version ] && command -v apt-get >/dev/null; then

@@ -15,9 +15,9 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".cache" / "jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 
 import jax
+import jaxtyping
 import pytest
 from hypothesis import settings
-from jaxtyping import install_import_hook
 
 jax.config.update("jax_debug_nans", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -42,10 +42,16 @@ def modules_with_arrays() -> list[str]:
 
 
 # Every array argument and result is checked against its annotation, for as long as the tests run.
-install_import_hook(modules_with_arrays(), "beartype.beartype")
+jaxtyping.install_import_hook(modules_with_arrays(), "beartype.beartype")
 
 
 @pytest.fixture(scope="session")
 def golden() -> Path:
     """The folder of traces with exact answers."""
     return ROOT / "tests" / "golden"
+
+
+@pytest.fixture
+def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As users have it: without the tests' check of annotations, which would speak first."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)

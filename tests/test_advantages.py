@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-import jaxtyping
 import numpy as np
 import pytest
 from hypothesis import given
@@ -223,9 +222,3 @@ def test_refused_shapes(
     mask = None if valid is None else jnp.ones(valid, bool)
     with pytest.raises(ShapeError, match=found):
         group_advantages(jnp.zeros(reward), jnp.zeros(group, jnp.int32), mask)
-
-
-@pytest.fixture
-def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As users have it: without the tests' check of annotations, which would speak first."""
-    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)

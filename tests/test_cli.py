@@ -8,7 +8,6 @@ import pty
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -223,9 +222,9 @@ def test_ctrl_c_is_130_and_leaves_no_file(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_signal_ends_a_waiting_run(number: signal.Signals, code: int):
     with start("validate", "-", stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdin is not None
-        process.stdin.write(b"\n")
+        # More than a pipe holds: when this is written, the command is up and reading.
+        process.stdin.write(b"\n" * (1 << 20))
         process.stdin.flush()
-        time.sleep(1.0)
         process.send_signal(number)
         _, stderr = process.communicate(timeout=30)
     assert process.returncode == code

@@ -7,6 +7,7 @@ import gzip
 import json
 import math
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from depgpo_jax.batch import TraceCredit
 from depgpo_jax.cli_output import COLUMNS, scored, shortest
 from depgpo_jax.errors import DepgpoError
 from depgpo_jax.traces import parse_trace
-from tests.oracle import analyse, assert_close, oracle
+from tests.oracle import Analysis, analyse, assert_close, oracle
 from tests.test_cli import GOLDEN, REAL, read_lines, run, trace, write_lines
 
 KEYS = [
@@ -58,6 +59,12 @@ def golden_cases() -> dict[str, dict[str, dict[str, Any]]]:
 
 
 CASES = golden_cases()
+TRACES = {rollout["trace_id"]: rollout for rollout in read_lines(GOLDEN)}
+
+
+@cache
+def analysis(trace_id: str) -> Analysis:
+    return analyse(TRACES[trace_id])
 
 
 def as_options(settings: dict[str, Any]) -> Iterator[str]:
@@ -72,7 +79,7 @@ def as_options(settings: dict[str, Any]) -> Iterator[str]:
 def compare(traces: list[dict[str, Any]], results: list[dict[str, Any]], settings: str) -> None:
     assert [result["trace_id"] for result in results] == [rollout["trace_id"] for rollout in traces]
     for rollout, result in zip(traces, results, strict=True):
-        exact = oracle(analyse(rollout), **json.loads(settings))
+        exact = oracle(analysis(rollout["trace_id"]), **json.loads(settings))
         expect = CASES[settings][rollout["trace_id"]]
         what = f"{rollout['trace_id']} {settings}"
         assert_close(expect, result, conditioning=exact["conditioning"], what=what)
@@ -82,7 +89,7 @@ def compare(traces: list[dict[str, Any]], results: list[dict[str, Any]], setting
 def test_exact_answers_with_every_option(settings: str, tmp_path: Path):
     traces = [
         rollout
-        for rollout in read_lines(GOLDEN)
+        for rollout in TRACES.values()
         if sum(len(step["commands"]) for step in rollout["steps"]) <= SHORT
     ]
     assert len(traces) > 50
@@ -92,7 +99,7 @@ def test_exact_answers_with_every_option(settings: str, tmp_path: Path):
 
 
 def test_exact_answers_of_all_traces_in_small_batches():
-    traces = read_lines(GOLDEN)
+    traces = list(TRACES.values())
     settings = next(iter(CASES))
     compare(traces, credit(GOLDEN, "--advantage", "none", "--batch-size", "48"), settings)
 
@@ -211,13 +218,15 @@ def test_no_place_to_write(tmp_path: Path):
 
 def test_skip_bad_reports_what_it_left_out(tmp_path: Path):
     lines = [trace("a", reward=1), "{", trace("a", reward=2), trace("b"), trace("c", reward=0)]
+    lines.append(json.dumps(trace("lone \ud800", reward=1)))
     file, report = write_lines(tmp_path / "a.jsonl", *lines), tmp_path / "report.jsonl"
     result = run("credit", file, "--skip-bad", report)
     assert result.exit_code == 0
     assert [json.loads(line)["trace_id"] for line in result.stdout.splitlines()] == ["a", "c"]
-    assert result.stderr == f"3 of 5 lines were bad and left out, see {report}\n"
+    assert result.stderr == f"4 of 6 lines were bad and left out, see {report}\n"
     bad = read_lines(report)
-    assert [(line["line"], line["trace_id"]) for line in bad] == [(2, None), (3, "a"), (4, "b")]
+    assert [line["line"] for line in bad] == [2, 3, 4, 6]
+    assert [line["trace_id"] for line in bad[:3]] == [None, "a", "b"]
     assert all("found" in line["message"] for line in bad)
 
 

@@ -6,7 +6,6 @@ import math
 
 import jax
 import jax.numpy as jnp
-import jaxtyping
 import numpy as np
 import pytest
 from jax.test_util import check_grads
@@ -195,9 +194,3 @@ def test_refused_shapes(unchecked: None):
         clipped_objective(LOSS, LOSS, row, MASK)
     with pytest.raises(ShapeError, match=r"logits \(2, 3, 5\) and tokens \(2, 4\); they must"):
         token_log_probs(jnp.zeros((2, 3, 5)), jnp.zeros((2, 4), jnp.int32))
-
-
-@pytest.fixture
-def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As users have it: without the tests' check of annotations, which would speak first."""
-    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)

@@ -6,7 +6,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import jaxtyping
 import numpy as np
 import pytest
 from flax import nnx
@@ -139,9 +138,3 @@ def test_refused_shapes(policy: Transformer, unchecked: None):
 def test_refused_configs(config: type, options: dict[str, object], message: str):
     with pytest.raises(ConfigError, match=message):
         config(**options)
-
-
-@pytest.fixture
-def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As users have it: without the tests' check of annotations, which would speak first."""
-    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)

@@ -1,6 +1,6 @@
 """Bit rows over the command axis.
 
-A *bit row* answers a yes/no question for every command of one rollout in ``W = N / 32`` words::
+A *bit row* answers a yes/no question for every command of one rollout in `W = N / 32` words::
 
     command   0 1 2 ... 31 | 32 33 ... 63 | ...          bit i % 32 of word i // 32, lowest first
     word      ---- 0 ----- | ----- 1 ---- |
@@ -9,8 +9,8 @@ A *bit row* answers a yes/no question for every command of one rollout in ``W = 
 loop over commands, and 128 commands fit in 16 bytes. Two layouts follow from what a CPU (and a
 TPU's lanes) can do quickly:
 
-* **row layout** ``[B, rows, W]``: whole rows are fetched by index (a small copy each);
-* **lane layout** ``[rows, W, B]``: rollouts side by side in the minor axis, so that a step that is
+* **row layout** `[B, rows, W]`: whole rows are fetched by index (a small copy each);
+* **lane layout** `[rows, W, B]`: rollouts side by side in the minor axis, so that a step that is
   sequential over commands runs for a whole tile of rollouts in one vector instruction.
 """
 
@@ -32,8 +32,9 @@ def unpack_rows(words: UInt32[Array, "W B"]) -> Bool[Array, "N B"]:
 
 def unpack_bits(words: UInt32[Array, "*B W"]) -> Bool[Array, "*B N"]:
     """Unpacks bit rows (words in the minor axis) into flags over commands."""
-    flags = (words[..., None] >> jnp.arange(WORD, dtype=jnp.uint32)) & jnp.uint32(1) != 0
-    return flags.reshape(*words.shape[:-1], -1)
+    shifts = jnp.arange(WORD, dtype=jnp.uint32).reshape(*(1,) * words.ndim, WORD)
+    flags = (words[..., None] >> shifts) & jnp.uint32(1) != 0
+    return flags.reshape(*words.shape[:-1], words.shape[-1] * WORD)
 
 
 def rows_below(num_commands: int) -> UInt32[np.ndarray, "_ W"]:
@@ -49,7 +50,7 @@ def rows_of_one(num_commands: int) -> UInt32[np.ndarray, "_ W"]:
 
 
 def take_rows(table: Shaped[Array, "B R W"], index: Int32[Array, "B M"]) -> Shaped[Array, "B M W"]:
-    """Row ``index[b, s]`` of rollout b's table, for all b and s: one flat gather of whole rows."""
+    """Row `index[b, s]` of rollout b's table, for all b and s: one flat gather of whole rows."""
     rollouts, rows, words = table.shape
     offset = jnp.arange(rollouts, dtype=jnp.int32)[:, None] * rows
     flat = table.reshape(rollouts * rows, words)
@@ -57,5 +58,5 @@ def take_rows(table: Shaped[Array, "B R W"], index: Int32[Array, "B M"]) -> Shap
 
 
 def any_common(rows: UInt32[Array, "M W B"], row: UInt32[Array, "W B"]) -> Bool[Array, "M B"]:
-    """True where a bit row (lane layout) shares a command with ``row``."""
+    """True where a bit row (lane layout) shares a command with `row`."""
     return jnp.any((rows & row[None]) != 0, axis=1)

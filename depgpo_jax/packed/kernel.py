@@ -17,28 +17,30 @@ from depgpo_jax.relevance import write_credit
 from depgpo_jax.summary import CommandCredit, Credit, summarise
 
 TILE = 32
-"""Rollouts worked on at a time: their bit rows stay in the first cache levels of a CPU."""
+"""Rollouts worked on at a time on a CPU: their bit rows stay in its first cache levels."""
 
 
 def packed_credit(
     batch: TraceBatch, beta: Float32[Array, ""], max_weight: Float32[Array, ""], rules: CreditConfig
 ) -> Credit:
-    """Credit of a batch, tile by tile; ``rules`` gives the static choices only."""
+    """Credit of a batch, tile by tile; `rules` gives the static choices only."""
     rollouts = batch.is_rollout.shape[0]
-    if 0 < rollouts <= TILE:
+    # An accelerator has no such cache and wants few, large operations: the whole batch at once.
+    tile = TILE if jax.default_backend() == "cpu" else max(1, rollouts)
+    if 0 < rollouts <= tile:
         return tile_credit(batch, beta, max_weight, rules)
-    tiles = max(1, -(-rollouts // TILE))
-    missing = tiles * TILE - rollouts
+    tiles = max(1, -(-rollouts // tile))
+    missing = tiles * tile - rollouts
 
     def cut(field: Array) -> Array:
         padding = [(0, missing), *((0, 0) for _ in field.shape[1:])]
-        return jnp.pad(field, padding).reshape(tiles, TILE, *field.shape[1:])
+        return jnp.pad(field, padding).reshape(tiles, tile, *field.shape[1:])
 
     def join(field: Array) -> Array:
-        return field.reshape(tiles * TILE, *field.shape[2:])[:rollouts]
+        return field.reshape(tiles * tile, *field.shape[2:])[:rollouts]
 
     credit = lax.map(
-        lambda tile: tile_credit(tile, beta, max_weight, rules), jax.tree.map(cut, batch)
+        lambda part: tile_credit(part, beta, max_weight, rules), jax.tree.map(cut, batch)
     )
     return jax.tree.map(join, credit)
 
@@ -72,24 +74,17 @@ def tile_credit(
     )
     return Credit(
         command_credit=credit.T,
-        step_credit=steps.step_credit.T,
-        step_factor=steps.step_factor.T,
-        token_weight=steps.token_weight.T,
-        fallback=steps.fallback,
-        relevant_fraction=steps.relevant_fraction,
-        on_path_fraction=steps.on_path_fraction,
-        max_weight_seen=steps.max_weight_seen,
-        effective_fraction=steps.effective_fraction,
         max_weight=cap,
         segment_relevant=relevant_segment,
+        **jax.tree.map(jnp.transpose, steps)._asdict(),
     )
 
 
 def _stored(rows: SegmentRows, tile: TraceBatch) -> SegmentRows:
     """The same rows, kept in memory: XLA would otherwise gather them anew for every use.
 
-    On a CPU ``optimization_barrier`` is gone before fusion; a branch whose outcome only the run
-    knows is a barrier in every context, also inside somebody else's ``jit``.
+    On a CPU `optimization_barrier` is gone before fusion; a branch whose outcome only the run
+    knows is a barrier in every context, also inside somebody else's `jit`.
     """
     always = jnp.all(tile.num_commands >= 0)
     return lax.cond(
@@ -171,6 +166,6 @@ def _by_step(
         return place + 1, total + jnp.where(here, value, 0.0), all_recorded & (seen | ~here)
 
     most = jnp.max(size, initial=0)
-    start = (jnp.zeros((), jnp.int32), jnp.zeros(size.shape, jnp.float32), size > 0)
+    start = (jnp.zeros((), jnp.int32), jnp.zeros_like(tile.loss_tokens.T), size > 0)
     _, total, all_recorded = lax.while_loop(lambda state: state[0] < most, add, start)
     return total, all_recorded

@@ -9,6 +9,8 @@ instruction. A level-by-level search, the usual way, repeats that work for every
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float32, Int32, Shaped, UInt32
@@ -28,7 +30,7 @@ def support_credit(
     write_credit: Float32[Array, "N B"],
     beta: Float32[Array, ""],
 ) -> Float32[Array, "N B"]:
-    """Decayed support of the source commands: ``sum over w of credit(w) * beta**d(i, w)``.
+    """Decayed support of the source commands: `sum over w of credit(w) * beta**d(i, w)`.
 
     Sources own no records. Commands that are no sources get 0. Source: method page, section 4.
     """
@@ -47,7 +49,7 @@ def support_credit(
         support = jnp.take_along_axis(found, lane, axis=0, mode="promise_in_bounds")
         return first + LANES, jnp.where(inside, support, credit)
 
-    start = (jnp.zeros((), jnp.int32), jnp.zeros(sources.shape, jnp.float32))
+    start = (jnp.zeros((), jnp.int32), jnp.zeros_like(write_credit))
     return lax.while_loop(lambda state: state[0] <= most, search, start)[1]
 
 
@@ -58,18 +60,34 @@ def _distances(edges: UInt32[Array, "N W B"], lane: Int32[Array, "N B"]) -> Shap
     never = jnp.array(jnp.iinfo(kind).max, kind)
     is_source = lane[:, None] == jnp.arange(LANES, dtype=jnp.int32)[None, :, None]
     distance = jnp.where(is_source, jnp.zeros((), kind), never)
-    block = WORD * -(-edges.shape[1] // BLOCKS)
-    for first in range(0, num_commands, block):
-        size = min(block, num_commands - first)
+    block = -(-edges.shape[1] // BLOCKS)
+    for first in range(0, edges.shape[1], block):
         # Nobody before the block can receive from it any more.
-        settled, open_ = distance[:first], distance[first:]
-        gaps = _gaps(edges[first : first + size, first // WORD :], kind)
-        open_ = _send_in_order(open_, gaps)
+        settled, open_ = distance[: first * WORD], distance[first * WORD :]
+        outgoing = edges[first * WORD :, first:]
+        words = min(block, edges.shape[1] - first)
+        open_ = lax.fori_loop(0, words, partial(_send_word, outgoing), open_)
         distance = jnp.concatenate([settled, open_])
     return distance
 
 
-def _gaps(edges: UInt32[Array, "M W B"], kind: jnp.dtype) -> Shaped[Array, "M N B"]:
+def _send_word(
+    edges: UInt32[Array, "N W B"], word: Int32[Array, ""], distance: Shaped[Array, "N 16 B"]
+) -> Shaped[Array, "N 16 B"]:
+    """The 32 commands of a word hand their distance plus one to their receivers, one by one."""
+    # Computed here, outside the inner loop, once for all lanes.
+    senders = lax.dynamic_slice_in_dim(edges, word * WORD, WORD)
+    gaps = _gaps(senders, distance.dtype)
+
+    def send(place: Int32[Array, ""], distance: Shaped[Array, "N 16 B"]) -> Shaped[Array, "N 16 B"]:
+        own = lax.dynamic_index_in_dim(distance, word * WORD + place, axis=0)
+        gap = lax.dynamic_index_in_dim(gaps, place, axis=0, keepdims=False)
+        return jnp.minimum(distance, _one_more(own) | gap[:, None])
+
+    return lax.fori_loop(0, WORD, send, distance)
+
+
+def _gaps(edges: UInt32[Array, "32 W B"], kind: jnp.dtype) -> Shaped[Array, "32 N B"]:
     """All ones where there is no edge, zero where there is one."""
     senders, words, rollouts = edges.shape
     byte = (jnp.arange(4, dtype=jnp.uint32) * 8)[None, None, :, None]
@@ -78,21 +96,6 @@ def _gaps(edges: UInt32[Array, "M W B"], kind: jnp.dtype) -> Shaped[Array, "M N 
     missing = (parts[:, :, :, None] & place) == 0
     never = jnp.array(jnp.iinfo(kind).max, kind)
     return jnp.where(missing, never, jnp.zeros((), kind)).reshape(senders, words * WORD, rollouts)
-
-
-def _send_in_order(
-    distance: Shaped[Array, "N 16 B"], gaps: Shaped[Array, "M N B"]
-) -> Shaped[Array, "N 16 B"]:
-    """The first M commands hand their distance plus one to their receivers, one by one."""
-
-    def send(
-        sender: Int32[Array, ""], distance: Shaped[Array, "N 16 B"]
-    ) -> Shaped[Array, "N 16 B"]:
-        own = lax.dynamic_index_in_dim(distance, sender, axis=0)
-        gap = lax.dynamic_index_in_dim(gaps, sender, axis=0, keepdims=False)
-        return jnp.minimum(distance, _one_more(own) | gap[:, None])
-
-    return lax.fori_loop(0, gaps.shape[0], send, distance)
 
 
 def _one_more(distance: Shaped[Array, "1 16 B"]) -> Shaped[Array, "1 16 B"]:

@@ -21,12 +21,12 @@ class SegmentRows(NamedTuple):
     """Bit rows of the segments, and the same combined over each command's segments.
 
     Attributes:
-      demand: who makes the segment relevant by owning a relevant record itself. The owner's own
-        bit stands for the verifier: it is set where the segment is directly relevant, and can
-        mean nothing else, as nobody reads before the owner has written.
-      readers: who reads the segment while it is live.
-      demand_of: ``demand`` joined over the segments of each command.
-      readers_of: ``readers`` joined likewise: the read edges out of the command.
+        demand: who makes the segment relevant by owning a relevant record itself. The owner's own
+            bit stands for the verifier: it is set where the segment is directly relevant, and can
+            mean nothing else, as nobody reads before the owner has written.
+        readers: who reads the segment while it is live.
+        demand_of: `demand` joined over the segments of each command.
+        readers_of: `readers` joined likewise: the read edges out of the command.
     """
 
     demand: UInt32[Array, "B S W"]
@@ -82,7 +82,7 @@ def _join_by_owner(
     command has more than SLOTS strides left (not at all for ordinary traces), then each command
     collects its strides one by one; past its last one it fetches an empty row.
     """
-    rollouts, segments, _ = rows.shape
+    segments = rows.shape[1]
     most = jnp.max(segments_per_command, initial=0)
 
     def double(state: tuple[Int32[Array, ""], UInt32[Array, "B S W"]]):
@@ -104,12 +104,7 @@ def _join_by_owner(
         index = jnp.where(offset < segments_per_command, start + offset, segments)
         return offset + stride, joined | take_rows(rows, index)
 
-    _, joined = lax.while_loop(
-        lambda state: state[0] < most,
-        collect,
-        (
-            jnp.zeros((), jnp.int32),
-            jnp.zeros((rollouts, segments_per_command.shape[1], rows.shape[2]), jnp.uint32),
-        ),
-    )
-    return joined
+    nothing = jnp.broadcast_to(rows[:, segments:], (*segments_per_command.shape, rows.shape[2]))
+    return lax.while_loop(
+        lambda state: state[0] < most, collect, (jnp.zeros((), jnp.int32), nothing)
+    )[1]

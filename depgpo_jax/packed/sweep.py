@@ -37,10 +37,10 @@ def sweep_stdout(
     readers: UInt32[Array, "N W B"],
     stdout: UInt32[Array, "N W B"],
 ) -> tuple[UInt32[Array, "W B"], UInt32[Array, "W B"]]:
-    """Rule ``stdout``: commands owning a relevant record, and commands live through stdout.
+    """Rule `stdout`: commands owning a relevant record, and commands live through stdout.
 
-    The first set is fed by ``demand`` from itself and by ``readers`` from the second; the second
-    by ``stdout`` from both. The same word-wise pass as :func:`sweep`, for two sets at once.
+    The first set is fed by `demand` from itself and by `readers` from the second; the second
+    by `stdout` from both. The same word-wise pass as `sweep`, for two sets at once.
     """
     num_words = demand.shape[1]
 

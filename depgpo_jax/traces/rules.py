@@ -15,7 +15,13 @@ from depgpo_jax.errors import TraceError
 from depgpo_jax.traces.fields import MAX_INTEGER_TEXT, show
 from depgpo_jax.traces.names import ACCEPTED, NAMES_ALLOWED, is_file, name_problem
 from depgpo_jax.traces.structs import MAX_INTEGER, Command, Step, Trace, Write
-from depgpo_jax.traces.write_rules import check_hunks, check_lines
+from depgpo_jax.traces.write_rules import (
+    count_records,
+    hunks_fit,
+    lines_fit,
+    refuse_hunks,
+    refuse_lines,
+)
 
 VERSIONS: Final = (1,)
 """The versions of the format that this build reads."""
@@ -68,7 +74,9 @@ def check_version(version: int) -> None:
 def check_names(names: Sequence[str], field: str) -> None:
     """Refuses the first name that no resource may have."""
     for k, name in enumerate(names):
-        _check_resource(name, f"{field}[{k}]")
+        problem = name_problem(name)
+        if problem:
+            raise _bad_name(problem, f"{field}[{k}]")
 
 
 def check_extra(value: Any, field: str) -> None:
@@ -114,45 +122,59 @@ def _refuse_stdout_from(command: Command, number: int, t: int, c: int) -> NoRetu
 
 
 def _check_writes(writes: Sequence[Write], t: int, c: int) -> None:
-    records = 0
+    most = 0  # an upper bound of the records that the writes leave
     moves = False
-    for k, write in enumerate(writes):
+    for write in writes:
         if write.resource not in ACCEPTED:
-            _check_resource(write.resource, f"steps[{t}].commands[{c}].writes[{k}].resource")
+            problem = name_problem(write.resource)
+            if problem:
+                raise _bad_name(problem, f"{_place(writes, write, t, c)}.resource")
         lines, hunks = write.lines, write.hunks
         if write.whole is not UNSET:
             moved = write.moved_from is not UNSET
             if moved or lines is not UNSET or hunks is not UNSET or write.whole is not True:
-                _check_whole(write, f"steps[{t}].commands[{c}].writes[{k}]")
+                _check_whole(write, _place(writes, write, t, c))
                 moves = True
-            records += 1
+            most += 1
             continue
         if (
             write.deleted is not UNSET
             or write.moved_from is not UNSET
             or write.resource[0] != "/"
-            or (lines is not UNSET and hunks is not UNSET)
+            or (lines is UNSET) is (hunks is UNSET)
         ):
-            _refuse_parts(write, f"steps[{t}].commands[{c}].writes[{k}]")
+            _refuse_parts(write, _place(writes, write, t, c))
         if hunks is not UNSET:
-            records += check_hunks(hunks, t, c, k)
+            if not hunks_fit(hunks):
+                refuse_hunks(hunks, _place(writes, write, t, c))
+            _, _, start, count = hunks[-1]
+            most += start + count + len(hunks)
         elif lines is not UNSET:
-            records += check_lines(lines, t, c, k)
-        else:
-            _refuse_parts(write, f"steps[{t}].commands[{c}].writes[{k}]")
+            if not lines_fit(lines):
+                refuse_lines(lines, _place(writes, write, t, c))
+            most += lines[-1][1]
     if len(writes) > 1:
         _check_repeated(writes, moves, t, c)
-    if records > MAX_RECORDS:
-        _refuse_count(records, f"steps[{t}].commands[{c}].writes")
+    if most > MAX_RECORDS:
+        _check_count(writes, f"steps[{t}].commands[{c}].writes")
 
 
-def _check_resource(name: str, field: str) -> None:
-    problem = name_problem(name)
-    if problem:
-        raise TraceError(problem[0], NAMES_ALLOWED, problem[1], field=field)
+def _place(writes: Sequence[Write], write: Write, t: int, c: int) -> str:
+    k = next(k for k, other in enumerate(writes) if other is write)
+    return f"steps[{t}].commands[{c}].writes[{k}]"
 
 
-def _refuse_count(records: int, field: str) -> NoReturn:
+def _bad_name(problem: tuple[str, str], field: str) -> TraceError:
+    return TraceError(problem[0], NAMES_ALLOWED, problem[1], field=field)
+
+
+def _check_count(writes: Sequence[Write], field: str) -> None:
+    records = sum(
+        count_records(write.lines or (), write.hunks or ()) + (write.whole is True)
+        for write in writes
+    )
+    if records <= MAX_RECORDS:
+        return
     raise TraceError(
         f"{records} records",
         "at most 2^24 (16777216) records in one command (lines, removed places, whole files)",

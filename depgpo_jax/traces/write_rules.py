@@ -1,8 +1,10 @@
 """The rules inside one write: order and arithmetic of line ranges and hunks.
 
-Each function returns how many records the write leaves. Source: docs/trace.md, "Writes".
+The checks run on every write of every file, so they only say whether all is well; which entry is
+to blame, and why, is worked out when something is wrong. Source: docs/trace.md, "Writes".
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -10,37 +12,55 @@ from depgpo_jax.errors import TraceError
 from depgpo_jax.traces.fields import show
 
 
-def check_lines(lines: Sequence[tuple[int, int]], t: int, c: int, w: int) -> int:
-    """Number of lines in ascending ranges that do not overlap; t, c, w say where they stand."""
-    records = 0
+def lines_fit(lines: Sequence[tuple[int, int]]) -> bool:
+    """Whether ranges are ascending and do not overlap."""
     end = 0
-    for k, (first, last) in enumerate(lines):
+    for first, last in lines:
         if first <= end or last < first:
-            _refuse_range(lines, k, f"steps[{t}].commands[{c}].writes[{w}].lines[{k}]")
-        records += last - first + 1
+            return False
         end = last
-    return records
+    return True
 
 
-def check_hunks(hunks: Sequence[tuple[int, int, int, int]], t: int, c: int, w: int) -> int:
-    """Number of records that hunks leave: a line each, or one for the gap where lines vanished.
+def hunks_fit(hunks: Sequence[tuple[int, int, int, int]]) -> bool:
+    """Whether hunks are in order, apart and consistent on both sides.
 
     With lo = start - (1 if count > 0 else 0), hunks stand in order and apart on the old side, and
-    new lo = old lo + Σ(new_count - old_count) of the hunks above; so they do on the new side.
+    new lo = old lo + Σ(new_count - old_count) of the hunks above; that is, from the end of the
+    hunk above it is as far on the new side as on the old one.
     """
-    records = 0
-    end = -1
-    shift = 0
-    for k, (old_start, old_count, new_start, new_count) in enumerate(hunks):
-        old_lo = old_start - 1 if old_count else old_start
-        new_lo = new_start - 1 if new_count else new_start
-        if old_lo <= end or new_lo != old_lo + shift or not (old_count or new_count):
-            field = f"steps[{t}].commands[{c}].writes[{w}].hunks[{k}]"
-            _refuse_hunk(hunks, k, old_lo + shift, field)
-        end = old_lo + old_count
-        shift += new_count - old_count
-        records += new_count or 1
-    return records
+    old_end = new_end = -1  # a first hunk may begin above line 1, at lo 0
+    for old_lo, old_count, new_lo, new_count in hunks:
+        if old_count:
+            old_lo -= 1
+        elif not new_count:
+            return False
+        if new_count:
+            new_lo -= 1
+        if old_lo <= old_end or old_lo - old_end != new_lo - new_end:
+            return False
+        old_end = old_lo + old_count
+        new_end = new_lo + new_count
+    return True
+
+
+def count_records(
+    lines: Sequence[tuple[int, int]], hunks: Sequence[tuple[int, int, int, int]]
+) -> int:
+    """Number of records that writes leave: a line each, or one gap where a hunk leaves none."""
+    return sum(last - first + 1 for first, last in lines) + sum(hunk[3] or 1 for hunk in hunks)
+
+
+def refuse_lines(lines: Sequence[tuple[int, int]], field: str) -> NoReturn:
+    """Raises for the first range that does not fit."""
+    k = bisect_left(range(len(lines)), True, key=lambda k: not lines_fit(lines[: k + 1]))
+    _refuse_range(lines, k, f"{field}.lines[{k}]")
+
+
+def refuse_hunks(hunks: Sequence[tuple[int, int, int, int]], field: str) -> NoReturn:
+    """Raises for the first hunk that does not fit."""
+    k = bisect_left(range(len(hunks)), True, key=lambda k: not hunks_fit(hunks[: k + 1]))
+    _refuse_hunk(hunks, k, f"{field}.hunks[{k}]")
 
 
 def _refuse_range(lines: Sequence[tuple[int, int]], k: int, field: str) -> NoReturn:
@@ -62,7 +82,7 @@ def _refuse_range(lines: Sequence[tuple[int, int]], k: int, field: str) -> NoRet
 
 
 def _refuse_hunk(
-    hunks: Sequence[tuple[int, int, int, int]], k: int, new_lo: int, field: str
+    hunks: Sequence[tuple[int, int, int, int]], k: int, field: str
 ) -> NoReturn:
     old_start, old_count, new_start, new_count = hunks[k]
     found = show(hunks[k])
@@ -88,7 +108,8 @@ def _refuse_hunk(
             "Sort the hunks and merge those that overlap or touch.",
             field=field,
         )
-    expected = new_lo + 1 if new_count else new_lo
+    shift = sum(hunk[3] - hunk[1] for hunk in hunks[:k])
+    expected = old_start + shift + (1 if new_count else 0) - (1 if old_count else 0)
     raise TraceError(
         f"{found}, where new_start is {new_start}",
         f"new_start {expected}, since old_start and the hunks above put it there",
