@@ -3,10 +3,9 @@
 Bit rows over commands, one backward sweep a trace (edges, relevance and reachability at once), then
 a breadth-first search from every read-only command that can reach a relevant writer.
 
-FROZEN before the first published table: every later "time against numba" means this
-code, so its algorithms, data layout and compile options stay as they are, also where they could be
-faster. Only a wrong answer is a reason to change it; that starts a new baseline, and every figure
-against the old one is measured anew (see benchmarks/README.md).
+FROZEN before the first published table: every later "time against numba" means this code, so its
+algorithms, data layout and compile options stay, also where they could be faster. Only a wrong
+answer is a reason to change it, and then every figure is measured anew (benchmarks/README.md).
 """
 
 # numba infers the types of what it compiles.

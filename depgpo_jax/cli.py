@@ -349,7 +349,16 @@ def schema() -> None:
 def main() -> None:
     """The entry of the console script."""
     signal.signal(signal.SIGTERM, _terminate)
-    cli()
+    code: object = None
+    try:
+        cli()
+    except SystemExit as end:
+        code = end.code
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # When a run is cut short, JAX may still compute in the background, and an interpreter that is
+    # taken down under it crashes. Every file is closed by now, so nothing is lost by leaving at once.
+    os._exit(code if isinstance(code, int) else 0)
 
 
 def _terminate(number: int, _frame: object) -> NoReturn:

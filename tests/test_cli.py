@@ -8,6 +8,7 @@ import pty
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -231,8 +232,24 @@ def test_a_signal_ends_a_waiting_run(number: signal.Signals, code: int):
     assert b"Traceback" not in stderr
 
 
-def test_a_closed_pipe_ends_quietly():
-    with start("validate", REAL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_computing_leaves_no_file(number: signal.Signals, tmp_path: Path):
+    rollouts = [trace(str(k), reward=k % 3) for k in range(200)]
+    file = write_lines(tmp_path / "a.jsonl", *rollouts)
+    arguments = ("credit", file, "--batch-size", "1", "--out", tmp_path / "out.csv")
+    with start(*arguments, stderr=subprocess.PIPE) as process:
+        while not list(tmp_path.glob(".out.csv.*.part")):
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(number)
+        process.communicate(timeout=60)
+    assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143}[number]
+    assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("command", ["validate", "credit"])
+def test_a_closed_pipe_ends_quietly(command: str):
+    with start(command, REAL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.close()
         assert process.stderr is not None

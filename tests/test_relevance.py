@@ -32,7 +32,7 @@ def hunks(resource: str, *numbers: tuple[int, int, int, int]) -> Json:
 
 
 def by_all(counts: list[int]) -> dict[str, list[int]]:
-    return {rule: counts for rule in RULES}
+    return dict.fromkeys(RULES, counts)
 
 
 # name -> (trace, relevant records of each command by rule)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from flax import nnx
 
+from depgpo_jax import BatchShape, batch_traces, dependency_credit, token_advantages
 from training.config import ObjectiveConfig, OptimizerConfig, PolicyConfig
 from training.objectives import Aggregation, clipped_objective
 from training.policy.transformer import Transformer
@@ -57,14 +58,19 @@ def update(model: Transformer) -> Update:
     return make_update(model, OPTIMIZER, ObjectiveConfig())
 
 
+STEP_FACTOR = (0.0, 2.0, 0.5, 1.5)
+
+
 def step_weighted(batch: TokenBatch) -> TokenBatch:
-    """The batch with unequal weights of four steps a row, each row's token mean kept."""
-    step = np.arange(LENGTH) * STEPS // LENGTH
-    factor = np.array([0.0, 2.0, 0.5, 1.5], np.float32)[step]
-    mask = np.asarray(batch.loss_mask)
-    scale = mask.sum(1) / (mask * factor).sum(1)
-    weight = jnp.asarray(scale[:, None] * factor[None, :])
-    return batch._replace(advantages=batch.advantages * weight)
+    """The batch with DepGPO's weights for four steps a row of which the first has no credit."""
+    factor = jnp.broadcast_to(jnp.array(STEP_FACTOR, jnp.float32), (ROWS, STEPS))
+    empty = batch_traces(
+        [], shape=BatchShape(ROWS, commands=32, steps=STEPS, segments=1, resources=1)
+    )
+    credit = dependency_credit(empty)._replace(step_factor=factor)
+    step = jnp.broadcast_to(jnp.arange(LENGTH, dtype=jnp.int32) * STEPS // LENGTH, (ROWS, LENGTH))
+    advantages = token_advantages(credit, batch.advantages[:, 0], step, batch.loss_mask)
+    return batch._replace(advantages=advantages)
 
 
 def copied(state: TrainState) -> TrainState:
