@@ -55,6 +55,7 @@ class TraceBatch(NamedTuple):
         segment_in_place: the killer overwrote them in place; False at padding.
         segment_count: records in the segment; 0 at padding.
         segments_per_command: run lengths of `segment_owner`; 0 at padding.
+        records_per_command: all records that the command wrote; 0: a read-only command, or padding.
         inspected: the verifier inspected the resource; False at padding.
         readers: row r: the commands that read resource r; 0 at padding.
         only_writers: row r: the commands that wrote records in r and in no other resource; 0 at
@@ -77,6 +78,7 @@ class TraceBatch(NamedTuple):
     segment_in_place: Bool[Array, "B S"]
     segment_count: Int32[Array, "B S"]
     segments_per_command: Int32[Array, "B N"]
+    records_per_command: Int32[Array, "B N"]
     inspected: Bool[Array, "B R"]
     readers: UInt32[Array, "B R W"]
     only_writers: UInt32[Array, "B R W"]
@@ -177,6 +179,7 @@ def check_batch(batch: TraceBatch) -> None:
     widths = {
         "recorded": (commands,),
         "segments_per_command": (commands,),
+        "records_per_command": (commands,),
         "commands_per_step": (steps,),
         "loss_tokens": (steps,),
         "segment_owner": (segments,),

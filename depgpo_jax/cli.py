@@ -357,7 +357,7 @@ def main() -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     # When a run is cut short, JAX may still compute in the background, and an interpreter that is
-    # taken down under it crashes. Every file is closed by now, so nothing is lost by leaving at once.
+    # taken down under it crashes. Every file is closed by now: nothing is lost by leaving at once.
     os._exit(code if isinstance(code, int) else 0)
 
 

@@ -14,10 +14,10 @@ never asked for. A write of a million lines is one item.
     ends    [3, 3, 5]        lines 1-3 of command 0, a gap of command 2, lines 4-5 of command 1
     owners  [0, 2, 1]
 
-One or two edited runs of lines are spliced into the two lists where they are, bottom to top. More
-of them build the lists anew in one walk from top to bottom, which is linear in items plus runs and
-faster than anything cleverer on the few items that most files have. As hunks neither overlap nor
-touch, going down with a running shift is the same thing as going up.
+A few edited runs of lines are spliced into the two lists where they are, bottom to top. More of
+them build the lists anew in one pass from top to bottom: what lies between two runs is copied as a
+slice, so the cost is linear in items plus runs. As hunks neither overlap nor touch, going down
+with a running shift is the same thing as going up.
 """
 
 from __future__ import annotations
@@ -31,11 +31,8 @@ if TYPE_CHECKING:
 UNOWNED: Final = -1
 """Owner of lines from before the rollout, and of lines that nobody wrote or saw."""
 
-FEW: Final = 2
+FEW: Final = 3
 """Up to so many hunks are spliced one by one."""
-
-BELOW: Final = 1 << 62
-"""End of the unowned lines below the last item: a line that no write reaches."""
 
 
 class LineMap:
@@ -44,17 +41,22 @@ class LineMap:
     Source: method section 1.
     """
 
-    __slots__ = ("alive", "ends", "owners")
+    __slots__ = ("ends", "owners")
 
     def __init__(self) -> None:
         """Start with a file in which every line is unowned."""
         self.ends: list[int] = []
         self.owners: list[int] = []
-        self.alive: dict[int, int] = {}  # number of live records of each owner, also if 0
 
     def records(self) -> dict[int, int]:
-        """The number of live line and gap records of each owner that has any."""
-        return {owner: count for owner, count in self.alive.items() if count}
+        """Count the live line and gap records of each owner."""
+        counts: dict[int, int] = {}
+        above = 0
+        for end, owner in zip(self.ends, self.owners, strict=True):
+            if owner >= 0:
+                counts[owner] = counts.get(owner, 0) + (end - above or 1)
+            above = end
+        return counts
 
     def write_lines(self, ranges: Sequence[tuple[int, int]], owner: int) -> dict[int, int]:
         """Give the lines at these positions to `owner`; gaps stay, also between written lines.
@@ -69,24 +71,16 @@ class LineMap:
             How many records of each earlier owner died.
         """
         dead: dict[int, int] = {}
-        alive = self.alive
         if len(ranges) == 1:
             ((first, last),) = ranges
             ends = self.ends
-            above = first - 1
-            alive[owner] = last - above
-            start = bisect_right(ends, above)
+            start = bisect_right(ends, first - 1)
             stop = bisect_left(ends, last, start)
             # Without a gap in between this is a hunk that replaces lines one for one.
             if stop - start < 2 or len(set(ends[start:stop])) == stop - start:
-                self._splice(start, above, last - above, 0, owner, dead)
-            else:
-                self._overwrite(ranges, owner, dead)
-        else:
-            alive[owner] = sum(last - first + 1 for first, last in ranges)
-            self._overwrite(ranges, owner, dead)
-        for loser, count in dead.items():
-            alive[loser] -= count
+                self._splice(first - 1, last - first + 1, 0, owner, dead)
+                return dead
+        self._overwrite(ranges, owner, dead)
         return dead
 
     def apply_hunks(self, hunks: Sequence[tuple[int, int, int, int]], owner: int) -> dict[int, int]:
@@ -107,27 +101,19 @@ class LineMap:
             How many records of each earlier owner died.
         """
         dead: dict[int, int] = {}
-        ends, alive = self.ends, self.alive
-        if not ends:
-            alive[owner] = self._begin(hunks, owner)
-            return dead
-        if len(hunks) > FEW:
-            alive[owner] = self._rebuild(hunks, owner, dead)
-        else:
-            records = 0
+        if not self.ends:
+            self._begin(hunks, owner)
+        elif len(hunks) <= FEW:
             for start, old, _, new in reversed(hunks):
-                above = start - 1 if old else start
-                self._splice(bisect_right(ends, above), above, old, new - old, owner, dead)
-                records += new or 1
-            alive[owner] = records
-        for loser, count in dead.items():
-            alive[loser] -= count
+                self._splice(start - 1 if old else start, old, new - old, owner, dead)
+        else:
+            self._rebuild(hunks, owner, dead)
         return dead
 
-    def _begin(self, hunks: Sequence[tuple[int, int, int, int]], owner: int) -> int:
+    def _begin(self, hunks: Sequence[tuple[int, int, int, int]], owner: int) -> None:
         """Apply hunks to a file in which every line is unowned: only the new side matters."""
         ends, owners = self.ends, self.owners
-        records = done = 0
+        done = 0
         for _, _, start, new_count in hunks:
             above = start - 1 if new_count else start
             if above > done:
@@ -136,18 +122,14 @@ class LineMap:
             done = above + new_count
             ends.append(done)
             owners.append(owner)
-            records += new_count or 1
-        return records
 
     def _splice(
-        self, at: int, above: int, old_count: int, shift: int, owner: int, dead: dict[int, int]
+        self, above: int, old_count: int, shift: int, owner: int, dead: dict[int, int]
     ) -> None:
-        """Replace `old_count` lines below line `above` by `old_count + shift` lines, or a gap.
-
-        `at` is the item that holds the line below, under the gaps there.
-        """
+        """Replace `old_count` lines below line `above` by `old_count + shift` lines, or a gap."""
         ends, owners = self.ends, self.owners
         size = len(ends)
+        at = bisect_right(ends, above)  # the item that holds the line below, under the gaps there
         rest = at  # the first item that stays, at least in part
         line = above
         last = above + old_count
@@ -219,47 +201,41 @@ class LineMap:
 
     def _rebuild(
         self, hunks: Sequence[tuple[int, int, int, int]], owner: int, dead: dict[int, int]
-    ) -> int:
-        """Apply hunks in one walk down the items."""
+    ) -> None:
+        """Apply hunks in one pass."""
         old_ends, old_owners = self.ends, self.owners
-        old_ends.append(BELOW)
-        old_owners.append(UNOWNED)
-        # Nothing changes above the first hunk.
-        at = bisect_right(old_ends, hunks[0][0] - (1 if hunks[0][1] else 0))
-        ends, owners = old_ends[:at], old_owners[:at]
-        add_end, add_owner = ends.append, owners.append
-        done = ends[-1] if at else 0  # the last line, in old numbers, that the new lists hold
-        end = old_ends[at]  # of the first item that they do not hold, or hold only in part
+        size = len(old_ends)
+        ends: list[int] = []
+        owners: list[int] = []
+        copied = 0  # items before this one are in the new lists already
+        done = 0  # the last line, in old numbers, that the new lists account for
         shift = 0  # new number of an old line below the hunks so far, minus its old number
-        records = 0
         for old_start, old_count, _, new_count in hunks:
             above = old_start - 1 if old_count else old_start
-            while end <= above:  # also the gaps right above the hunk
-                add_end(end + shift)
-                add_owner(old_owners[at])
-                done = end
-                at += 1
-                end = old_ends[at]
+            at = bisect_right(old_ends, above, copied)  # below the gaps right above the hunk
+            if at > copied:
+                done = old_ends[at - 1]
+                kept = old_ends[copied:at]
+                ends += [end + shift for end in kept] if shift else kept
+                owners += old_owners[copied:at]
             if above > done:
-                add_end(above + shift)
-                add_owner(old_owners[at])
+                ends.append(above + shift)
+                owners.append(old_owners[at] if at < size else UNOWNED)
             done = above + old_count
-            while above < done:
+            while above < done and at < size:
                 loser = old_owners[at]
-                bottom = end
+                bottom = old_ends[at]
                 if bottom > done:
                     bottom = done
                 else:
                     at += 1
-                    end = old_ends[at]
                 if loser >= 0:
                     dead[loser] = dead.get(loser, 0) + (bottom - above or 1)
                 above = bottom
+            copied = at
             shift += new_count - old_count
-            add_end(done + shift)
-            add_owner(owner)
-            records += new_count or 1
-        kept = old_ends[at:-1]
+            ends.append(done + shift)
+            owners.append(owner)
+        kept = old_ends[copied:]
         self.ends = ends + ([end + shift for end in kept] if shift else kept)
-        self.owners = owners + old_owners[at:-1]
-        return records
+        self.owners = owners + old_owners[copied:]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32
 
-from depgpo_jax.weights import step_factors, token_weights
+from depgpo_jax.weights import ordered_sum, step_factors, token_weights
 
 
 class Credit(NamedTuple):
@@ -83,8 +83,8 @@ def summarise(
     factor, tie = step_factors(step_credit, step_recorded, subtract_min=subtract_min)
     weight, no_scale = token_weights(factor, loss_tokens, max_weight)
     has_tokens = loss_tokens > 0.0
-    tokens = jnp.sum(loss_tokens, axis=0)
-    squares = jnp.sum(weight * weight * loss_tokens, axis=0)
+    tokens = ordered_sum(loss_tokens)
+    squares = ordered_sum(weight * weight * loss_tokens)
     any_tokens = tokens > 0.0
     return StepSummary(
         step_credit=step_credit,
@@ -92,8 +92,8 @@ def summarise(
         token_weight=weight,
         fallback=tie | no_scale,
         relevant_fraction=_fraction(
-            jnp.sum(commands.relevant.astype(jnp.float32), axis=0),
-            jnp.sum(commands.records.astype(jnp.float32), axis=0),
+            ordered_sum(commands.relevant.astype(jnp.float32)),
+            ordered_sum(commands.records.astype(jnp.float32)),
         ),
         on_path_fraction=_fraction(
             jnp.sum(commands.on_path & recorded, axis=0, dtype=jnp.float32),

@@ -21,9 +21,9 @@ def token_advantages(
     Tokens are counted from the mask given here, not from the trace, so the weights keep the mean
     on what really enters the loss after a trainer cut or masked rows:
     `sum(A_token) = A * number of loss tokens`. The cap of the credit's config stays in force.
-    With a fallback, or where no step with tokens has credit, every weight is 1. Works with any
-    scalar advantage (GRPO, RLOO, ...) and multiplies into any token objective; tokens of weight 0
-    stay in its denominator.
+    Where no step stands out, or none with tokens in the mask does, every weight is 1. Works with
+    any scalar advantage (GRPO, RLOO, ...) and multiplies into any token objective; tokens of weight
+    0 stay in its denominator.
 
     Padding: tokens outside the mask get 0, whatever their step. A loss token of no step (-1, or
     past the last step) is treated like one of an unrecorded step: factor 1.

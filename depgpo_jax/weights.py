@@ -16,6 +16,21 @@ TIE_TOLERANCE = 1e-6
 """Credits closer than this times `max(1, max c)` count as equal (method, section 5)."""
 
 
+def ordered_sum(values: Float32[Array, "T *B"]) -> Float32[Array, "*B"]:
+    """Sum over axis 0 by halves, zeros filling up to a power of two.
+
+    The same additions in the same order whatever the padding, the batch and the number of devices;
+    a reduction's order is the compiler's choice, and depends on all three.
+    """
+    size = values.shape[0]
+    width = 1 << max(0, size - 1).bit_length()
+    values = jnp.pad(values, [(0, width - size), *((0, 0) for _ in values.shape[1:])])
+    while width > 1:
+        width //= 2
+        values = values[:width] + values[width:]
+    return values[0]
+
+
 class StepFactors(NamedTuple):
     """What section 5 says about the steps of a rollout.
 
@@ -57,7 +72,7 @@ def step_factors(
     threshold = TIE_TOLERANCE * jnp.maximum(1.0, top)
     gain = step_credit - low[None] if subtract_min else step_credit
     gain = jnp.where(step_recorded & (gain > threshold[None]), gain, 0.0)
-    total = jnp.sum(gain, axis=0)
+    total = ordered_sum(gain)
     tie = (top - low <= threshold) | (total <= 0.0)
     mean = total / jnp.maximum(jnp.sum(step_recorded, axis=0), 1)
     factor = gain / jnp.where(tie, 1.0, mean)[None]
@@ -86,8 +101,8 @@ def token_weights(
     Returns:
         The weights, and True where `sum(n)` or `sum(factor * n)` is 0, so that they are all 1.
     """
-    total = jnp.sum(loss_tokens, axis=0)
-    weighted = jnp.sum(factor * loss_tokens, axis=0)
+    total = ordered_sum(loss_tokens)
+    weighted = ordered_sum(factor * loss_tokens)
     no_scale = (total <= 0.0) | (weighted <= 0.0)
     scale = jnp.where(no_scale, 1.0, total / jnp.where(no_scale, 1.0, weighted))
     weight = _fill_to_cap(factor, loss_tokens, scale, max_weight)
@@ -102,7 +117,7 @@ def _fill_to_cap(
 ) -> Float32[Array, "T *B"]:
     """Water-filling: the scale grows, each round caps at least one more step or ends."""
     positive = factor > 0.0
-    rest_tokens = jnp.sum(jnp.where(positive, 0.0, loss_tokens), axis=0)
+    rest_tokens = ordered_sum(jnp.where(positive, 0.0, loss_tokens))
     cap = jnp.where(jnp.isfinite(max_weight), max_weight, 0.0)
 
     def capped_by(scale: Float[Array, "*B"]) -> Bool[Array, "T *B"]:
@@ -113,9 +128,9 @@ def _fill_to_cap(
     ) -> tuple[Float[Array, "*B"], Bool[Array, "T *B"], Bool[Array, ""]]:
         scale, capped, _ = state
         # (m - 1) * capped tokens are the surplus that the cap pushes onto the other steps.
-        surplus_taken = jnp.sum(jnp.where(capped, (cap[None] - 1.0) * loss_tokens, 0.0), axis=0)
-        open_tokens = jnp.sum(jnp.where(capped, 0.0, loss_tokens), axis=0)
-        open_weighted = jnp.sum(jnp.where(capped, 0.0, factor * loss_tokens), axis=0)
+        surplus_taken = ordered_sum(jnp.where(capped, (cap[None] - 1.0) * loss_tokens, 0.0))
+        open_tokens = ordered_sum(jnp.where(capped, 0.0, loss_tokens))
+        open_weighted = ordered_sum(jnp.where(capped, 0.0, factor * loss_tokens))
         found = open_weighted > 0.0
         left = jnp.maximum(open_tokens - surplus_taken, 0.0)
         raised = jnp.where(found, left / jnp.where(found, open_weighted, 1.0), scale)
@@ -127,8 +142,8 @@ def _fill_to_cap(
     scale, capped, _ = lax.while_loop(
         lambda state: state[2], raise_scale, (scale, start, jnp.any(start))
     )
-    open_weighted = jnp.sum(jnp.where(capped, 0.0, factor * loss_tokens), axis=0)
-    surplus = jnp.sum(jnp.where(positive, (cap[None] - 1.0) * loss_tokens, 0.0), axis=0)
+    open_weighted = ordered_sum(jnp.where(capped, 0.0, factor * loss_tokens))
+    surplus = ordered_sum(jnp.where(positive, (cap[None] - 1.0) * loss_tokens, 0.0))
     unreachable = jnp.any(capped, axis=0) & (open_weighted <= 0.0) & (rest_tokens > 0.0)
     share = jnp.maximum(rest_tokens - surplus, 0.0) / jnp.where(unreachable, rest_tokens, 1.0)
     spread = jnp.where(positive, cap[None], share[None])

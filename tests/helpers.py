@@ -157,9 +157,14 @@ def assert_same_results(found: Json, expected: Json, what: str) -> None:
     """What section 6 promises over paddings and neighbours: 1e-6, same zeros, same fallback."""
     assert found["fallback"] == expected["fallback"], what
     for name, value in expected.items():
-        left, right = np.float64(found[name]), np.float64(value)
+        left, right = f64(found[name]), f64(value)
         np.testing.assert_allclose(left, right, rtol=1e-6, atol=1e-6, err_msg=f"{what} {name}")
         np.testing.assert_array_equal(left == 0, right == 0, err_msg=f"zeros of {what} {name}")
+
+
+def f64(values: Any) -> np.ndarray:
+    """In double precision, so that a check adds no rounding of its own."""
+    return np.asarray(values, np.float64)
 
 
 def all_ones(values: Any) -> bool:

@@ -26,6 +26,7 @@ from tests.helpers import (
     all_ones,
     command,
     credit_of,
+    f64,
     lines,
     random_parsed,
     results,
@@ -299,8 +300,8 @@ def test_the_largest_command_is_counted_exactly(family: str):
     )
     found = credit_of(case, family=family)
     np.testing.assert_array_equal(
-        np.float32(found["command_credit"]),
-        np.float32([(most - 1) / most, 1.0, 1 / most, 1.0]),
+        np.asarray(found["command_credit"], np.float32),
+        np.asarray([(most - 1) / most, 1.0, 1 / most, 1.0], np.float32),
     )
 
 
@@ -320,7 +321,7 @@ def test_more_loss_tokens_than_int32_holds(family: str):
     writes = [command(writes=[whole(path)]) for path in ("/a", "/b", "/c")]
     case = trace(*map(step, tokens, writes), verifier=["/a", "/c"])
     assert np.asarray(batch_traces([case]).loss_tokens)[0, :3].tolist() == tokens
-    weight = np.float64(credit_of(case, family=family)["token_weight"])
+    weight = f64(credit_of(case, family=family)["token_weight"])
     np.testing.assert_allclose((weight * tokens).sum(), sum(tokens), rtol=1e-6)
     assert weight[1] == 0.0
 

@@ -12,6 +12,7 @@ import pytest
 
 from depgpo_jax.batch import BatchShape, TraceBatch, batch_traces
 from depgpo_jax.credit import Credit, CreditConfig
+from depgpo_jax.relevance import RelevanceRule
 from depgpo_jax.tokens import token_advantages
 from depgpo_jax.traces import Trace
 from tests.helpers import (
@@ -24,6 +25,7 @@ from tests.helpers import (
     command,
     config_id,
     credit_of,
+    f64,
     parse,
     random_parsed,
     results,
@@ -40,6 +42,8 @@ CONFIGS = (
     CreditConfig(relevance="slice", beta=0.9, max_weight=1.25),
     CreditConfig(subtract_min=False, max_weight=3.5),
 )
+
+RULES: tuple[RelevanceRule, ...] = ("paper", "stdout", "slice")
 
 by_config = pytest.mark.parametrize("config", CONFIGS, ids=config_id)
 by_family = pytest.mark.parametrize("family", FAMILIES)
@@ -69,8 +73,8 @@ def batch_of(size: str) -> TraceBatch:
 def test_weights_are_finite_and_keep_the_token_mean(config: CreditConfig, family: str, size: str):
     batch = batch_of(size)
     credit = jax.device_get(FAMILIES[family](batch, config))
-    weight = np.float64(credit.token_weight)
-    tokens = np.float64(batch.loss_tokens)
+    weight = f64(credit.token_weight)
+    tokens = f64(batch.loss_tokens)
     assert np.isfinite(weight).all()
     assert (weight >= 0).all()
     np.testing.assert_allclose((weight * tokens).sum(1), tokens.sum(1), rtol=1e-6)
@@ -96,10 +100,8 @@ def test_token_advantages_keep_mean_and_sign(config: CreditConfig):
     credit = FAMILIES["packed"](batch, config)
     step_of_token, mask = tokens_of(batch)
     advantage = np.random.default_rng(0).normal(size=SMALL.rollouts).astype(np.float32)
-    aimed = np.float64(
-        token_advantages(credit, jnp.asarray(advantage), step_of_token, jnp.asarray(mask))
-    )
-    np.testing.assert_allclose(aimed.sum(1), advantage * np.float64(mask.sum(1)), rtol=2e-6)
+    aimed = f64(token_advantages(credit, jnp.asarray(advantage), step_of_token, jnp.asarray(mask)))
+    np.testing.assert_allclose(aimed.sum(1), advantage * f64(mask.sum(1)), rtol=2e-6)
     assert (aimed * advantage[:, None] >= 0).all()
 
 
@@ -244,7 +246,7 @@ def test_rules_are_nested(family: str, size: str):
     batch = batch_of(size)
     paper, stdout, sliced = (
         np.asarray(FAMILIES[family](batch, CreditConfig(relevance=rule)).segment_relevant)
-        for rule in ("paper", "stdout", "slice")
+        for rule in RULES
     )
     assert (paper <= stdout).all()
     assert (stdout <= sliced).all()
@@ -264,11 +266,8 @@ def test_the_examples_of_the_rules(family: str):
         step(1, command(reads=["/z"], writes=[whole("/z")])),
         verifier=["/z"],
     )
-    for rule, first_of_printed, first_of_edit in (
-        ("paper", 0.0, 0.0),
-        ("stdout", 1.0, 0.0),
-        ("slice", 1.0, 1.0),
-    ):
+    first_credits = ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0))
+    for rule, (first_of_printed, first_of_edit) in zip(RULES, first_credits, strict=True):
         config = CreditConfig(relevance=rule)
         assert credit_of(printed, config, family)["command_credit"] == [first_of_printed, 0.5, 1.0]
         assert credit_of(in_place, config, family)["command_credit"] == [first_of_edit, 1.0]

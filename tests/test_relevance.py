@@ -212,7 +212,8 @@ def test_inspect_all(family: str):
 def test_write_credit():
     relevant, records = jnp.array([0, 1, 2, 5, 0]), jnp.array([0, 3, 2, 2**24, 4])
     np.testing.assert_array_equal(
-        write_credit(relevant, records, "fraction"), np.float32([0, 1 / 3, 1, 5 / 2**24, 0])
+        write_credit(relevant, records, "fraction"),
+        np.asarray([0, 1 / 3, 1, 5 / 2**24, 0], np.float32),
     )
     np.testing.assert_array_equal(write_credit(relevant, records, "binary"), [0, 1, 1, 1, 0])
     both = jnp.stack([relevant, records]), jnp.stack([records, records])

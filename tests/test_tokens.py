@@ -12,7 +12,7 @@ from depgpo_jax.batch import batch_traces
 from depgpo_jax.credit import Credit, CreditConfig, dependency_credit
 from depgpo_jax.errors import ShapeError
 from depgpo_jax.tokens import token_advantages
-from tests.helpers import command, random_batch, step, trace, whole
+from tests.helpers import command, f64, random_batch, step, trace, whole
 
 
 def credit_of_steps(cap: float | None = None) -> Credit:
@@ -111,10 +111,8 @@ def test_random_cuts_keep_every_rollouts_mean(cap: float | None):
     found = jax.jit(token_advantages)(
         credit, jnp.asarray(advantage), jnp.asarray(step_of_token, jnp.int32), jnp.asarray(mask)
     )
-    found = np.float64(found)
-    np.testing.assert_allclose(
-        found.sum(1), np.float64(advantage) * mask.sum(1), rtol=2e-6, atol=1e-9
-    )
+    found = f64(found)
+    np.testing.assert_allclose(found.sum(1), f64(advantage) * mask.sum(1), rtol=2e-6, atol=1e-9)
     assert (found * advantage[:, None] >= 0).all()
     assert (found[~mask] == 0).all()
     if cap is not None:

@@ -17,7 +17,14 @@ from depgpo_jax.batch import BatchShape, TraceBatch, batch_traces
 from depgpo_jax.credit import Credit, CreditConfig, _packed, rollout_credit
 from depgpo_jax.rollout import dense_rollouts
 from depgpo_jax.tokens import token_advantages
-from tests.helpers import FAMILIES, assert_bit_identical, config_id, random_batch, random_parsed
+from tests.helpers import (
+    FAMILIES,
+    assert_bit_identical,
+    config_id,
+    f64,
+    random_batch,
+    random_parsed,
+)
 
 SHAPE = BatchShape(rollouts=8, commands=32, steps=32, segments=64, resources=16)
 CONFIG = CreditConfig(max_weight=2.0)
@@ -68,7 +75,7 @@ def test_inside_a_users_jit(family: str):
 
     total, found = sum_and_credit(batch_of(1))
     assert_close(found, expected(family, 1))
-    np.testing.assert_allclose(total, np.float64(batch_of(1).loss_tokens).sum(), rtol=1e-6)
+    np.testing.assert_allclose(total, f64(batch_of(1).loss_tokens).sum(), rtol=1e-6)
 
 
 @by_family
@@ -145,6 +152,10 @@ def test_a_loss_around_it_has_a_gradient(family: str):
 # What is compiled.
 
 
+def compilations() -> int:
+    return _packed._cache_size()  # pyright: ignore[reportAttributeAccessIssue]
+
+
 @by_rule
 @by_family
 def test_nothing_runs_on_the_host(family: str, relevance: str):
@@ -161,11 +172,11 @@ def test_nothing_runs_on_the_host(family: str, relevance: str):
 
 def test_numbers_and_batches_of_one_bucket_compile_nothing_new():
     jax.block_until_ready(FAMILIES["packed"](batch_of(0), CONFIG))
-    size = _packed._cache_size()
+    size = compilations()
     for seed, beta, cap in ((0, 0.25, None), (1, 1.0, 3.0), (2, 1, 1), (1, 0.5, 7.25)):
         config = CreditConfig(beta=beta, max_weight=cap)
         jax.block_until_ready(FAMILIES["packed"](batch_of(seed), config))
-    assert _packed._cache_size() == size
+    assert compilations() == size
     assert_bit_identical(FAMILIES["packed"](batch_of(0), CONFIG), expected("packed", 0))
 
 
@@ -173,10 +184,10 @@ def test_bucketed_batches_share_a_compilation():
     batches = [random_batch(seed, 12 + seed, max_commands=9) for seed in range(5)]
     shapes = {batch.segment_owner.shape + batch.loss_tokens.shape for batch in batches}
     FAMILIES["packed"](batches[0], CONFIG)
-    before = _packed._cache_size()
+    before = compilations()
     for batch in batches:
         FAMILIES["packed"](batch, CONFIG)
-    assert _packed._cache_size() - before == len(shapes) - 1
+    assert compilations() - before == len(shapes) - 1
 
 
 @pytest.mark.parametrize(
@@ -194,6 +205,6 @@ def test_a_rule_is_code(rules: CreditConfig):
     shape = BatchShape(rollouts=1, commands=32, steps=1, segments=1, resources=1)
     batch = batch_traces([], shape=shape)
     FAMILIES["packed"](batch, CreditConfig())
-    before = _packed._cache_size()
+    before = compilations()
     FAMILIES["packed"](batch, rules)
-    assert _packed._cache_size() == before + 1
+    assert compilations() == before + 1

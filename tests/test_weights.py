@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from depgpo_jax.weights import TIE_TOLERANCE, step_factors, token_weights
+from tests.helpers import f64
 
 OFF = float("inf")
 
@@ -144,10 +145,10 @@ def test_slow_search_agrees(cap: float):
     tokens = rng.integers(1, 50, (40, 300)).astype(float)
     found, no_scale = token_weights(f32(factor), f32(tokens), jnp.full(300, cap, jnp.float32))
     assert not no_scale.any()
-    np.testing.assert_allclose((np.float64(found) * tokens).sum(0), tokens.sum(0), rtol=1e-6)
+    np.testing.assert_allclose((f64(found) * tokens).sum(0), tokens.sum(0), rtol=1e-6)
     assert (np.asarray(found) <= np.float32(cap)).all()
     for column in range(300):
-        expected = slow_weights(np.float64(np.float32(factor[:, column])), tokens[:, column], cap)
+        expected = slow_weights(f64(f32(factor[:, column])), tokens[:, column], cap)
         np.testing.assert_allclose(found[:, column], expected, rtol=2e-5, atol=2e-5)
 
 

@@ -53,7 +53,8 @@ def tile_credit(
     demand, readers = _lanes(rows.demand_of), _lanes(rows.readers_of)
     stdout = _lanes(tile.stdout_readers)
     relevant_segment = _relevant_segments(rows, demand, readers, stdout, rules)
-    relevant, records = _counts_by_command(tile, relevant_segment)
+    relevant = _relevant_by_command(tile, relevant_segment)
+    records = tile.records_per_command.T
     written = write_credit(relevant, records, rules.write_credit)
     credit, on_path = written, relevant > 0
     if rules.read_credit:
@@ -115,22 +116,20 @@ def _meets(rows: UInt32[Array, "B S W"], live: UInt32[Array, "W B"]) -> Bool[Arr
     return jnp.any((rows & live.T[:, None, :]) != 0, axis=-1)
 
 
-def _counts_by_command(
+def _relevant_by_command(
     tile: TraceBatch, relevant_segment: Bool[Array, "B S"]
-) -> tuple[Int32[Array, "N B"], Int32[Array, "N B"]]:
-    """Relevant and all records by command, from differences of running totals.
+) -> Int32[Array, "N B"]:
+    """Relevant records of each command, from differences of a running total.
 
-    The totals may wrap around; their differences are exact, as a command has at most 2**24 records.
+    The total may wrap around; its differences are exact, as a command has at most 2**24 records.
     """
     relevant = jnp.where(relevant_segment, tile.segment_count, 0)
-    totals = jnp.cumsum(jnp.stack([relevant, tile.segment_count]), axis=2, dtype=jnp.int32)
-    totals = jnp.pad(totals, ((0, 0), (0, 0), (1, 0)))
+    total = jnp.pad(jnp.cumsum(relevant, axis=1, dtype=jnp.int32), ((0, 0), (1, 0)))
     end = jnp.cumsum(tile.segments_per_command, axis=1, dtype=jnp.int32)
     start = end - tile.segments_per_command
-    at_end = jnp.take_along_axis(totals, end[None], axis=2, mode="promise_in_bounds")
-    at_start = jnp.take_along_axis(totals, start[None], axis=2, mode="promise_in_bounds")
-    counts = (at_end - at_start).transpose(0, 2, 1)
-    return counts[0], counts[1]
+    at_end = jnp.take_along_axis(total, end, axis=1, mode="promise_in_bounds")
+    at_start = jnp.take_along_axis(total, start, axis=1, mode="promise_in_bounds")
+    return (at_end - at_start).T
 
 
 def _support(

@@ -13,7 +13,7 @@ from depgpo_jax.ownership import SURVIVES
 from depgpo_jax.packed.bits import WORD, rows_below, rows_of_one, take_rows
 from depgpo_jax.relevance import Inspect, RelevanceRule
 
-SLOTS = 8
+SLOTS = 16
 """A command's segments are combined one by one up to this many, then in doubling strides."""
 
 

@@ -40,7 +40,7 @@ def parse_trace(line: bytes, *, source: str = "<bytes>", line_number: int = 1) -
     try:
         trace = _DECODER.decode(line)
         trace_id = trace.trace_id
-        if has_duplicate_keys(line):
+        if has_duplicate_keys(line, trace):
             raise explain_duplicate(line)
         check_trace(trace)
     except (msgspec.DecodeError, RecursionError) as error:

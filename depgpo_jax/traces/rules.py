@@ -40,12 +40,13 @@ def check_trace(trace: Trace) -> None:
     check_names(trace.verifier, "verifier")
     if trace.extra is not UNSET:
         check_extra(trace.extra, "extra")
+    accepted = ACCEPTED.issuperset
     number = 0
     for t, step in enumerate(trace.steps):
         if step.token_ids is not UNSET or step.logprobs is not UNSET or step.extra is not UNSET:
             _check_step(step, t)
         for c, command in enumerate(step.commands):
-            if not ACCEPTED.issuperset(command.reads):
+            if not accepted(command.reads):
                 check_names(command.reads, f"steps[{t}].commands[{c}].reads")
             writes = command.writes
             if writes:
@@ -74,9 +75,7 @@ def check_version(version: int) -> None:
 def check_names(names: Sequence[str], field: str) -> None:
     """Refuses the first name that no resource may have."""
     for k, name in enumerate(names):
-        problem = name_problem(name)
-        if problem:
-            raise _bad_name(problem, f"{field}[{k}]")
+        _check_name(name, f"{field}[{k}]")
 
 
 def check_extra(value: Any, field: str) -> None:
@@ -125,10 +124,8 @@ def _check_writes(writes: Sequence[Write], t: int, c: int) -> None:
     most = 0  # an upper bound of the records that the writes leave
     moves = False
     for write in writes:
-        if write.resource not in ACCEPTED:
-            problem = name_problem(write.resource)
-            if problem:
-                raise _bad_name(problem, f"{_place(writes, write, t, c)}.resource")
+        if write.resource not in ACCEPTED and name_problem(write.resource):
+            _check_name(write.resource, f"{_place(writes, write, t, c)}.resource")
         lines, hunks = write.lines, write.hunks
         if write.whole is not UNSET:
             moved = write.moved_from is not UNSET
@@ -154,7 +151,7 @@ def _check_writes(writes: Sequence[Write], t: int, c: int) -> None:
                 refuse_lines(lines, _place(writes, write, t, c))
             most += lines[-1][1]
     if len(writes) > 1:
-        _check_repeated(writes, moves, t, c)
+        _check_repeated(writes, moves, f"steps[{t}].commands[{c}].writes")
     if most > MAX_RECORDS:
         _check_count(writes, f"steps[{t}].commands[{c}].writes")
 
@@ -164,8 +161,10 @@ def _place(writes: Sequence[Write], write: Write, t: int, c: int) -> str:
     return f"steps[{t}].commands[{c}].writes[{k}]"
 
 
-def _bad_name(problem: tuple[str, str], field: str) -> TraceError:
-    return TraceError(problem[0], NAMES_ALLOWED, problem[1], field=field)
+def _check_name(name: str, field: str) -> None:
+    problem = name_problem(name)
+    if problem:
+        raise TraceError(problem[0], NAMES_ALLOWED, problem[1], field=field)
 
 
 def _check_count(writes: Sequence[Write], field: str) -> None:
@@ -183,13 +182,13 @@ def _check_count(writes: Sequence[Write], field: str) -> None:
     )
 
 
-def _check_repeated(writes: Sequence[Write], moves: bool, t: int, c: int) -> None:
+def _check_repeated(writes: Sequence[Write], moves: bool, field: str) -> None:
     if len({write.resource for write in writes}) < len(writes):
-        _refuse_repeated(writes, "resource", f"steps[{t}].commands[{c}].writes")
+        _refuse_repeated(writes, "resource", field)
     if moves:
         sources = [write.moved_from for write in writes if write.moved_from is not UNSET]
         if len(set(sources)) < len(sources):
-            _refuse_repeated(writes, "moved_from", f"steps[{t}].commands[{c}].writes")
+            _refuse_repeated(writes, "moved_from", field)
 
 
 def _check_forms(write: Write, field: str) -> None:

@@ -5,6 +5,7 @@ Field names are those of the JSON. `UNSET` stands for "absent", which differs fr
 what relates several fields to each other stands in `rules`. Source: docs/trace.md.
 """
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -45,11 +46,11 @@ class Write(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True,
 class Command(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
     """One text submitted to the terminal. Numbered 0, 1, 2, … over the whole trace."""
 
-    reads: list[str] = []
+    reads: Sequence[str] = ()
     """Resources whose content from before this command's own writes the command read."""
-    writes: list[Write] = []
+    writes: Sequence[Write] = ()
     """At most one entry a resource."""
-    stdout_from: list[Count] = []
+    stdout_from: Sequence[Count] = ()
     """Numbers of earlier commands whose printed values this command's text reuses."""
     recorded: bool = True
     """False where the tracer could not follow the command."""

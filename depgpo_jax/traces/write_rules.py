@@ -81,9 +81,7 @@ def _refuse_range(lines: Sequence[tuple[int, int]], k: int, field: str) -> NoRet
     )
 
 
-def _refuse_hunk(
-    hunks: Sequence[tuple[int, int, int, int]], k: int, field: str
-) -> NoReturn:
+def _refuse_hunk(hunks: Sequence[tuple[int, int, int, int]], k: int, field: str) -> NoReturn:
     old_start, old_count, new_start, new_count = hunks[k]
     found = show(hunks[k])
     if not (old_count or new_count):
