@@ -45,7 +45,10 @@ def json_schema() -> dict[str, Any]:
     }
     resources = {"type": "array", "items": {"$ref": "#/$defs/Resource"}}
     trace["properties"]["verifier"] = resources
-    command["properties"]["reads"] = {**resources, "default": []}
+    command["properties"]["reads"] = resources
+    # An empty tuple in Python, which JSON does not know.
+    for name in ("reads", "writes", "stdout_from"):
+        command["properties"][name] = {**command["properties"][name], "default": []}
     command["properties"]["untraced"] = resources
     _complete_write(write)
     return {

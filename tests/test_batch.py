@@ -79,6 +79,7 @@ def test_every_field_of_an_example():
         # 0 wrote a1, a3 (live), a2 (killed by 1) and b (moved away by 3).
         "segment_owner": [[0, 0, 0, 1, 3]],
         "segments_per_command": [[3, 1, 0, 1]],
+        "records_per_command": [[4, 1, 0, 1]],
         "inspected": [[True, False, False]],
         "readers": [[bits(1, 2), bits(2, 3), bits()]],
         "only_writers": [[bits(1), bits(), bits(3)]],
@@ -119,6 +120,7 @@ def test_shapes_dtypes_and_padding_are_as_documented():
         "segment_in_place": ((B, S), "bool", False),
         "segment_count": ((B, S), "int32", 0),
         "segments_per_command": ((B, N), "int32", 0),
+        "records_per_command": ((B, N), "int32", 0),
         "inspected": ((B, R), "bool", False),
         "readers": ((B, R, W), "uint32", 0),
         "only_writers": ((B, R, W), "uint32", 0),
