@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float32, Int32, UInt32
 
 from depgpo_jax.errors import ShapeError
 from depgpo_jax.padding import NO_GROUP, NO_OWNER, WORD, Gathered, padded_arrays
+from depgpo_jax.traces import paused_gc
 
 if TYPE_CHECKING:
     from depgpo_jax.credit import Credit
@@ -153,7 +154,8 @@ def batch_traces(traces: Sequence[Trace], *, shape: BatchShape | None = None) ->
         ShapeError: a trace does not fit into `shape`, or is longer than `MAX_COMMANDS`; the message
             names trace, axis and sizes.
     """
-    gathered = Gathered(traces)
+    with paused_gc():
+        gathered = Gathered(traces)
     _check_length(gathered, traces)
     if shape is None:
         shape = _bucketed_shape(gathered)
