@@ -49,6 +49,9 @@ def group_advantages(
     and an `rloo` or centred value beyond float32's range becomes its largest number; rollouts that
     are not valid are no part of the baseline and get 0.
 
+    Groups must be whole: inside `shard_map` only a shard's own rows are compared, so compute it
+    outside (it is one number a rollout), or keep every group on one device.
+
     Rows with a negative group id (`NO_GROUP`) or `valid` False are padding: their reward may hold
     anything, NaN included. Groups need not be contiguous, of equal size, or numbered densely. The
     order of rows changes the sums' rounding only.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -113,6 +113,8 @@ class BatchShape:
     def __post_init__(self) -> None:
         for field, least in zip(fields(self), (0, WORD, 1, 1, 1), strict=True):
             size = getattr(self, field.name)
+            if not isinstance(size, int):
+                raise ShapeError(f"BatchShape.{field.name}: found {size!r}; allowed: an integer")
             if size < least:
                 raise ShapeError(
                     f"BatchShape.{field.name}: found {size}; allowed: at least {least}"
@@ -134,7 +136,7 @@ def bucket(size: int, least: int) -> int:
     return width
 
 
-def batch_traces(traces: Sequence[Trace], *, shape: BatchShape | None = None) -> TraceBatch:
+def batch_traces(traces: Iterable[Trace], *, shape: BatchShape | None = None) -> TraceBatch:
     """Replays traces and pads them into one batch of arrays on the default device.
 
     Without `shape` every axis is rounded up to a bucket (commands to 32, 64, 96, 128, 192, ...),
@@ -154,6 +156,7 @@ def batch_traces(traces: Sequence[Trace], *, shape: BatchShape | None = None) ->
         ShapeError: a trace does not fit into `shape`, or is longer than `MAX_COMMANDS`; the message
             names trace, axis and sizes.
     """
+    traces = list(traces)
     with paused_gc():
         gathered = Gathered(traces)
     _check_length(gathered, traces)
@@ -172,6 +175,12 @@ def check_batch(batch: TraceBatch) -> None:
     Raises:
         ShapeError: a field has another shape than the others ask for; the message names it.
     """
+    if not isinstance(batch, TraceBatch) or np.ndim(batch.recorded) != 2:
+        shape = getattr(getattr(batch, "recorded", None), "shape", "of no shape")
+        raise ShapeError(
+            f"found a {type(batch).__name__} with recorded {shape}; allowed: a TraceBatch with "
+            "recorded [B, N], from batch_traces (in vmap, map over an axis in front of B)"
+        )
     rollouts, commands = batch.recorded.shape
     steps = batch.loss_tokens.shape[-1]
     segments = batch.segment_owner.shape[-1]

@@ -10,27 +10,29 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import click
 
-from depgpo_jax.cli_console import print_table, progress_bars
-from depgpo_jax.errors import ConfigError, DepgpoError, TraceError, printable
+from depgpo_jax.cli_console import (
+    counted,
+    flush_streams,
+    prepare_streams,
+    print_table,
+    progress_bars,
+)
+from depgpo_jax.cli_files import refuse_same_file
+from depgpo_jax.cli_options import as_options, credit_options
+from depgpo_jax.errors import DepgpoError, TraceError, printable
 from depgpo_jax.traces import TraceIndex, index_traces, open_output
+from depgpo_jax.traces.files import STANDARD, standard_output
 from depgpo_jax.version import __version__
-
-if TYPE_CHECKING:
-    from depgpo_jax.cli_credit import CreditOptions
 
 EXIT_BAD_INPUT = 1
 EXIT_INTERRUPTED = 130
 
-RELEVANCE = ("paper", "stdout", "slice")
-ADVANTAGE = ("grpo", "dr_grpo", "rloo", "none")
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".csv", ".parquet")
-STANDARD = "-"
 MAX_MESSAGES = 20
 
 
@@ -47,91 +49,19 @@ class Commands(click.Group):
         """Runs the command that was asked for."""
         try:
             result = super().invoke(ctx)
-            sys.stdout.flush()
+            if sys.stdout is not None:
+                sys.stdout.flush()
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)
             ctx.exit(EXIT_INTERRUPTED)
         except BrokenPipeError:
             # Whoever read us has seen enough. Without this, Python complains again at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            if sys.stdout is not None:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             ctx.exit(0)
-        except ConfigError as error:
-            raise click.UsageError(str(error), ctx) from error
         except (DepgpoError, OSError) as error:
             raise BadInput(str(error)) from error
         return result
-
-
-def _credit_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options that say which credit is meant; `credit` and `explain` share them."""
-    options = (
-        click.option(
-            "--beta",
-            type=click.FloatRange(0.0, 1.0, min_open=True),
-            default=0.5,
-            show_default=True,
-            help="Decay of read credit for each edge of the shortest path.",
-        ),
-        click.option(
-            "--relevance",
-            type=click.Choice(RELEVANCE),
-            default="paper",
-            show_default=True,
-            help="Which records count as relevant; each rule contains the one before it.",
-        ),
-        click.option(
-            "--max-weight",
-            type=click.FloatRange(min=1.0),
-            help="Cap on a token's weight; the mean is kept.  [default: off]",
-        ),
-        click.option("--no-read-credit", is_flag=True, help="Read-only commands get 0."),
-        click.option(
-            "--write-credit",
-            type=click.Choice(("fraction", "binary")),
-            default="fraction",
-            show_default=True,
-            help="A command's share of relevant records, or 1 if it has any.",
-        ),
-        click.option(
-            "--inspect",
-            type=click.Choice(("verifier", "all")),
-            default="verifier",
-            show_default=True,
-            help="Start from what the verifier looked at, or from every resource.",
-        ),
-        click.option(
-            "--no-subtract-min",
-            is_flag=True,
-            help="Keep the smallest step credit instead of taking it off every step.",
-        ),
-        click.option(
-            "--advantage",
-            type=click.Choice(ADVANTAGE),
-            default="grpo",
-            show_default=True,
-            help="How a rollout is compared with its group; none: credit only, rewards not needed.",
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def _options(settings: dict[str, Any]) -> CreditOptions:
-    from depgpo_jax.cli_credit import CreditOptions
-    from depgpo_jax.credit import CreditConfig
-
-    config = CreditConfig(
-        beta=settings["beta"],
-        relevance=settings["relevance"],
-        max_weight=settings["max_weight"],
-        read_credit=not settings["no_read_credit"],
-        write_credit=settings["write_credit"],
-        inspect=settings["inspect"],
-        subtract_min=not settings["no_subtract_min"],
-    )
-    kind = settings["advantage"]
-    return CreditOptions(config=config, advantage=None if kind == "none" else kind)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -165,6 +95,8 @@ def validate(files: tuple[str, ...]) -> None:
       depgpo validate rollouts.jsonl more.jsonl.zst
       cat rollouts.jsonl | depgpo validate -
     """
+    if files.count(STANDARD) > 1:
+        raise click.BadParameter("- stands there twice; it can be read once.", param_hint="FILE")
     good = [_validate_file(file) for file in files]
     if not all(good):
         click.get_current_context().exit(EXIT_BAD_INPUT)
@@ -182,13 +114,13 @@ def _validate_file(file: str) -> bool:
         return False
     name, good = printable(index.source), len(index)
     if index.bad_lines:
-        click.echo(f"{name}: {len(index.bad_lines)} bad lines, {good} good", err=True)
+        click.echo(f"{name}: {counted(len(index.bad_lines), 'bad line')}, {good} good", err=True)
         return False
     groups = len(index.group_ids)
     no_reward = sum(index.reward(number) is None for number in range(good))
     invalid = sum(index.is_invalid(number) for number in range(good))
     click.echo(
-        f"{name}: fine, {good} traces in {groups} groups, "
+        f"{name}: fine, {counted(good, 'trace')} in {counted(groups, 'group')}, "
         f"{no_reward} without a reward, {invalid} invalid"
     )
     return True
@@ -199,12 +131,14 @@ def _echo_bad_lines(index: TraceIndex) -> None:
         click.echo(f"Error: {bad.message}", err=True)
     more = len(index.bad_lines) - MAX_MESSAGES
     if more > 0:
-        click.echo(f"... and {more} more bad lines in {printable(index.source)}", err=True)
+        click.echo(
+            f"... and {counted(more, 'more bad line')} in {printable(index.source)}", err=True
+        )
 
 
 @cli.command()
 @click.argument("file", metavar="FILE")
-@_credit_options
+@credit_options
 @click.option(
     "--out",
     metavar="FILE",
@@ -240,34 +174,37 @@ def credit(file: str, out: str, skip_bad: str | None, batch_size: int, **setting
       depgpo credit rollouts.jsonl --advantage none --skip-bad bad.jsonl --out credit.jsonl.zst
     """
     ending = _ending(out)
-    if skip_bad is not None and skip_bad in (STANDARD, out):
+    refuse_same_file({"FILE": file, "--out": out, "--skip-bad": skip_bad})
+    if skip_bad == STANDARD:
         raise click.BadParameter("the report needs a file of its own.", param_hint="--skip-bad")
-    options = _options(settings)
+    options = as_options(settings)
+    from depgpo_jax.batch import MAX_COMMANDS
     from depgpo_jax.cli_credit import credit_traces, file_advantages
     from depgpo_jax.cli_output import open_sink, scored
 
     with (
-        progress_bars(hidden=out == STANDARD and sys.stdout.isatty()) as bar,
+        progress_bars(hidden=out == STANDARD and standard_output().isatty()) as bar,
         index_traces(
             file,
             skip_bad=skip_bad is not None,
             need_reward=options.advantage is not None,
+            max_commands=MAX_COMMANDS,
             progress=bar("checking"),
         ) as index,
     ):
         if skip_bad is not None:
             _write_report(index, skip_bad)
         advantages = file_advantages(index, options.advantage)
-        with open_output(out) as stream:
-            sink = open_sink(stream, ending)
+        with open_output(out) as stream, open_sink(stream, ending) as sink:
             traces = index.read(progress=bar("computing"))
             for batch in credit_traces(traces, advantages, options.config, batch_size):
                 sink.write([scored(*result) for result in batch])
-            sink.close()
     if index.bad_lines:
-        total = len(index) + len(index.bad_lines)
+        bad = len(index.bad_lines)
+        total = counted(len(index) + bad, "line")
         click.echo(
-            f"{len(index.bad_lines)} of {total} lines were bad and left out, see {skip_bad}",
+            f"{bad} of {total} {'was' if bad == 1 else 'were'} bad and left out, "
+            f"see {printable(str(skip_bad))}",
             err=True,
         )
 
@@ -292,7 +229,7 @@ def _write_report(index: TraceIndex, path: str) -> None:
 @cli.command()
 @click.argument("file", metavar="FILE")
 @click.option("--trace", "trace_id", metavar="ID", required=True, help="The trace_id to show.")
-@_credit_options
+@credit_options
 def explain(file: str, trace_id: str, **settings: Any) -> None:
     """Show one trace of FILE as a table: each command's credit, each step's weight.
 
@@ -301,15 +238,16 @@ def explain(file: str, trace_id: str, **settings: Any) -> None:
       depgpo explain rollouts.jsonl --trace sum-csv/3
       depgpo explain rollouts.jsonl --trace sum-csv/3 --relevance stdout --max-weight 4
     """
-    options = _options(settings)
+    options = as_options(settings)
+    from depgpo_jax.batch import MAX_COMMANDS
     from depgpo_jax.cli_credit import credit_traces, file_advantages
     from depgpo_jax.explain import explain_table
 
     with (
-        progress_bars(hidden=sys.stdout.isatty()) as bar,
-        index_traces(file, progress=bar("checking")) as index,
+        progress_bars(hidden=standard_output().isatty()) as bar,
+        index_traces(file, max_commands=MAX_COMMANDS, progress=bar("checking")) as index,
     ):
-        number = index.trace_ids.number(trace_id)
+        number = _number(index, trace_id)
         if number is None:
             _refuse_trace(index, trace_id)
         advantages = file_advantages(index, options.advantage)
@@ -320,14 +258,23 @@ def explain(file: str, trace_id: str, **settings: Any) -> None:
     print_table(explain_table(*result))
 
 
+def _number(index: TraceIndex, trace_id: str) -> int | None:
+    try:
+        return index.trace_ids.number(trace_id)
+    except UnicodeEncodeError:  # bytes of the command line that are no text; every id is
+        return None
+
+
 def _refuse_trace(index: TraceIndex, trace_id: str) -> NoReturn:
     from difflib import get_close_matches
 
+    known = "nothing, the file holds no trace"
     near = get_close_matches(trace_id, index.trace_ids[:1000], n=3) or index.trace_ids[:3]
-    known = ", ".join(printable(name) for name in near) or "none, the file is empty"
+    if near:
+        names = ", ".join(printable(name) for name in near)
+        known = f"one of its {counted(len(index), 'id')}, such as: {names}"
     raise BadInput(
-        f"{printable(index.source)}: no trace has the id {printable(trace_id)!r}. "
-        f"Allowed: one of its {len(index)} ids, such as: {known}."
+        f"{printable(index.source)}: no trace has the id '{printable(trace_id)}'. Allowed: {known}."
     )
 
 
@@ -343,22 +290,35 @@ def schema() -> None:
     """
     from depgpo_jax.schema import json_schema
 
-    click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+    with open_output(STANDARD) as stream:
+        stream.write(json.dumps(json_schema(), indent=2, ensure_ascii=False).encode() + b"\n")
 
 
 def main() -> None:
     """The entry of the console script."""
-    signal.signal(signal.SIGTERM, _terminate)
+    prepare_streams()
+    _catch_signals()
     code: object = None
     try:
         cli()
     except SystemExit as end:
         code = end.code
-    sys.stdout.flush()
-    sys.stderr.flush()
+    except OSError as error:  # help or version, on a disk that is full
+        click.echo(f"Error: {error}", err=True)
+        code = EXIT_BAD_INPUT
+    if not flush_streams():
+        code = code or EXIT_BAD_INPUT
     # When a run is cut short, JAX may still compute in the background, and an interpreter that is
     # taken down under it crashes. Every file is closed by now: nothing is lost by leaving at once.
     os._exit(code if isinstance(code, int) else 0)
+
+
+def _catch_signals() -> None:
+    signal.signal(signal.SIGTERM, _terminate)
+    # Windows has no SIGHUP, and nohup has it ignored.
+    hangup = getattr(signal, "SIGHUP", None)
+    if hangup is not None and signal.getsignal(hangup) != signal.SIG_IGN:
+        signal.signal(hangup, _terminate)
 
 
 def _terminate(number: int, _frame: object) -> NoReturn:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
@@ -12,6 +14,40 @@ from rich.table import Table
 
 Report = Callable[[int, int | None], None]
 """Called with the bytes done and the bytes in all (None: not known)."""
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun, as in "1 trace" and "2 traces"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def prepare_streams() -> None:
+    """Makes standard streams safe to write to, whatever the parent made of them.
+
+    A character that their encoding lacks is written as an escape. A descriptor that is closed is
+    opened on the null device: else the next file that is opened would take its number, and whoever
+    writes to standard error would write into that file.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+
+
+def flush_streams() -> bool:
+    """Writes out what standard streams still hold; False if one of them cannot take it."""
+    good = True
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except OSError:
+            good = False
+    return good
 
 
 @contextmanager

@@ -54,14 +54,31 @@ def file_advantages(index: TraceIndex, kind: AdvantageKind | None) -> np.ndarray
     if kind is None:
         return None
     reward = np.frombuffer(index.rewards, np.float64)
+    group = np.frombuffer(index.groups, np.int64).astype(np.int32)
     rows = range(len(index))
     trainable = np.array([not index.is_invalid(row) for row in rows], np.bool_) & ~np.isnan(reward)
-    # The format allows float64 rewards; one beyond float32 becomes its largest number.
-    reward = np.clip(np.where(trainable, reward, 0.0), -LARGEST, LARGEST).astype(np.float32)
-    group = np.frombuffer(index.groups, np.int64).astype(np.int32)
+    reward = _centred(np.where(trainable, reward, 0.0), group, trainable)
     compare = jax.jit(partial(group_advantages, kind=kind))
     advantage = np.asarray(compare(reward, group, trainable))
     return np.where(trainable, advantage, np.float32(np.nan))
+
+
+def _centred(reward: np.ndarray, group: np.ndarray, trainable: np.ndarray) -> np.ndarray:
+    """Float32 rewards, each measured from the middle of its group's range.
+
+    An advantage does not depend on what all rewards of a group have in common, but float32 would
+    lose small differences next to it. A difference beyond float32 becomes its largest number.
+    """
+    groups = int(group.max(initial=-1)) + 1
+    lowest, highest = np.full(groups, np.inf), np.full(groups, -np.inf)
+    np.minimum.at(lowest, group[trainable], reward[trainable])
+    np.maximum.at(highest, group[trainable], reward[trainable])
+    nobody = lowest > highest
+    lowest[nobody] = highest[nobody] = 0.0
+    # Halves first: the sum of two rewards may exceed float64.
+    middle = 0.5 * lowest + 0.5 * highest
+    offset = np.where(trainable, reward - middle[group], 0.0)
+    return np.clip(offset, -LARGEST, LARGEST).astype(np.float32)
 
 
 class Credited(NamedTuple):

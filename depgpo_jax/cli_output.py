@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -141,8 +142,9 @@ class Sink(Protocol):
         ...
 
 
-def open_sink(stream: IO[bytes], ending: str) -> Sink:
-    """The sink of a format.
+@contextmanager
+def open_sink(stream: IO[bytes], ending: str) -> Generator[Sink]:
+    """The sink of a format; it is closed at the end of the block, also of one that fails.
 
     Args:
         stream: where the bytes go.
@@ -154,11 +156,16 @@ def open_sink(stream: IO[bytes], ending: str) -> Sink:
     Raises:
         MissingExtraError: Parquet without pyarrow.
     """
-    if ending == ".csv":
-        return _CsvSink(stream)
-    if ending == ".parquet":
-        return _ParquetSink(stream)
-    return _JsonSink(stream)
+    kinds = {".csv": _CsvSink, ".parquet": _ParquetSink}
+    sink = kinds.get(ending, _JsonSink)(stream)
+    try:
+        yield sink
+    except BaseException:
+        # Else the writers would try it when they are collected, on a stream that is closed.
+        with suppress(Exception):
+            sink.close()
+        raise
+    sink.close()
 
 
 class _JsonSink:
@@ -214,7 +221,10 @@ class _ParquetSink:
         self._writer.write_table(self._table(columns, schema=self._schema))
 
     def close(self) -> None:
-        self._writer.close()
+        try:
+            self._writer.close()
+        finally:
+            self._writer.is_open = False  # no second try when it is collected
 
 
 def _step_columns(scored: Scored) -> dict[str, Sequence[Any]]:

@@ -17,7 +17,7 @@ from depgpo_jax.graph import adjacency
 from depgpo_jax.packed.kernel import packed_credit
 from depgpo_jax.reads import support_credit
 from depgpo_jax.relevance import relevant_records, write_credit
-from depgpo_jax.rollout import DenseRollout
+from depgpo_jax.rollout import DenseRollout, check_rollout
 from depgpo_jax.summary import CommandCredit, Credit, summarise
 
 __all__ = ["Credit", "CreditConfig", "dependency_credit", "rollout_credit"]
@@ -74,7 +74,11 @@ def rollout_credit(rollout: DenseRollout, config: CreditConfig = DEFAULT_CONFIG)
 
     Returns:
         A `Credit` whose fields have no `B` axis.
+
+    Raises:
+        ShapeError: the rollout's fields do not fit together, or it is not a single rollout.
     """
+    check_rollout(rollout)
     beta, max_weight = _traced_options(config)
     writes = relevant_records(rollout, rule=config.relevance, inspect=config.inspect)
     written = write_credit(writes.relevant, writes.records, config.write_credit)

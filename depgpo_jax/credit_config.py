@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from numbers import Real
 from typing import get_args
+
+import numpy as np
 
 from depgpo_jax.errors import ConfigError
 from depgpo_jax.relevance import Inspect, RelevanceRule, WriteCredit
+
+SMALLEST = float(np.finfo(np.float32).smallest_normal)
+LARGEST = float(np.finfo(np.float32).max)
+"""What float32, in which everything is computed, can hold."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +45,16 @@ class CreditConfig:
     subtract_min: bool = True
 
     def __post_init__(self) -> None:
-        if not _is_number(self.beta) or not 0.0 < self.beta <= 1.0:
-            raise _refused("beta", self.beta, "a number with 0 < beta <= 1")
+        if not _is_number(self.beta) or not SMALLEST <= self.beta <= 1.0:
+            raise _refused(
+                "beta", self.beta, f"a number with 0 < beta <= 1, at least {SMALLEST:.2g}"
+            )
         if self.max_weight is not None and not (
-            _is_number(self.max_weight) and 1.0 <= self.max_weight < math.inf
+            _is_number(self.max_weight) and 1.0 <= self.max_weight <= LARGEST
         ):
-            raise _refused("max_weight", self.max_weight, "None or a finite number >= 1")
+            raise _refused(
+                "max_weight", self.max_weight, f"None or a number from 1 to {LARGEST:.2g}"
+            )
         for name, allowed in (
             ("relevance", get_args(RelevanceRule)),
             ("write_credit", get_args(WriteCredit)),
@@ -59,7 +69,7 @@ class CreditConfig:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _refused(field: str, found: object, allowed: str) -> ConfigError:

@@ -29,9 +29,20 @@ MAX_TEXT = 80
 NAMES_SHOWN = 2
 """Resources named for one command; the others are counted."""
 
+COMMANDS_SHOWN = 4
+"""Commands whose numbers are named for one command; the others are counted."""
+
 MIN_COMMAND_WIDTH = 16
 
 INSPECTED_MARK = "*"
+
+LEGEND = (
+    "credit: share of a command's records that matter for what the verifier inspected; for one "
+    "that wrote nothing: the credits of the writes its output led to, summed, each decayed by half "
+    "(beta) for each link of the path · weight: of each token of the step, mean 1 · on path: "
+    "credit above 0 · effective tokens: the share that would vary as much at equal weights"
+)
+"""What the table's numbers mean."""
 
 
 class ReadOnlyCommands(NamedTuple):
@@ -54,7 +65,9 @@ def read_only_commands(traces: Iterable[Trace]) -> ReadOnlyCommands:
     return ReadOnlyCommands(total, with_edge)
 
 
-def explain_table(trace: Trace, result: TraceCredit, advantage: float | None) -> Table:
+def explain_table(
+    trace: Trace, result: TraceCredit, advantage: float | None, *, legend: bool = True
+) -> Table:
     """One line a command: what it read and wrote, its credit, its step's weight and advantage.
 
     A step's tokens, weight and advantage (weight times the rollout's advantage) stand on the line
@@ -64,6 +77,7 @@ def explain_table(trace: Trace, result: TraceCredit, advantage: float | None) ->
         trace: the rollout.
         result: its credit, from `unpad`.
         advantage: the rollout's group advantage; None leaves the column out.
+        legend: `LEGEND` below the table; for many tables, show it once instead.
 
     Returns:
         A table for any `rich.console.Console`.
@@ -73,7 +87,9 @@ def explain_table(trace: Trace, result: TraceCredit, advantage: float | None) ->
     """
     _check_sizes(trace, result)
     table = _empty_table(trace, result, advantage)
-    inspected = frozenset(trace.verifier)
+    if legend:
+        table.caption = Text("\n").join([_caption(trace, result), Text(LEGEND, "dim")])
+    inspected, reusers = frozenset(trace.verifier), _reusers(trace)
     number = 0
     for index, step in enumerate(trace.steps):
         weight = float(result.token_weight[index])
@@ -84,7 +100,8 @@ def explain_table(trace: Trace, result: TraceCredit, advantage: float | None) ->
         lines: list[list[Text]] = []
         for command in step.commands:
             credit = float(result.command_credit[number])
-            lines.append([Text(str(number), "dim"), _describe(command, inspected), _number(credit)])
+            described = _describe(command, reusers.get(number, []), inspected)
+            lines.append([Text(str(number), "dim"), described, _number(credit)])
             number += 1
         for line in lines or [[Text(), Text("no command", "dim italic"), Text()]]:
             table.add_row(*first, *line, *last)
@@ -146,20 +163,32 @@ def _caption(trace: Trace, result: TraceCredit) -> Text:
     return Text("\n".join(lines), "dim")
 
 
-def _describe(command: Command, inspected: Collection[str]) -> Text:
-    """The command's text if it is known, then what it read, reused, wrote and how it ended."""
+def _reusers(trace: Trace) -> dict[int, list[int]]:
+    """For each command whose output is reused, the commands that reuse it, ascending."""
+    reusers: dict[int, list[int]] = {}
+    for number, command in enumerate(trace.commands):
+        for producer in set(command.stdout_from):
+            reusers.setdefault(producer, []).append(number)
+    return reusers
+
+
+def _describe(command: Command, reusers: Sequence[int], inspected: Collection[str]) -> Text:
+    """The command's text if it is known, then reuse, writes, reads and how it ended.
+
+    Reuse is short and comes first: names of files are what a narrow terminal may cut.
+    """
     parts: list[Text] = []
     if command.text is not UNSET:
         parts.append(Text(printable(command.text, MAX_TEXT), "bold"))
     if not command.recorded:
         reason = "" if command.unrecorded_reason is UNSET else f": {command.unrecorded_reason}"
         parts.append(Text(printable(f"not recorded{reason}", MAX_TEXT), "yellow"))
+    if command.stdout_from:
+        parts.append(Text(f"reuses {_numbers(sorted(set(command.stdout_from)))}", "cyan"))
+    if reusers:
+        parts.append(Text(f"reused by {_numbers(reusers)}", "cyan"))
     if command.writes:
         parts.append(_writes(command.writes, inspected))
-    if command.stdout_from:
-        producers = sorted(set(command.stdout_from))
-        shown = ", ".join(f"#{producer}" for producer in producers[: 2 * NAMES_SHOWN])
-        parts.append(Text(f"reuses {shown}{_more(len(producers) - 2 * NAMES_SHOWN)}", "cyan"))
     if command.reads:
         parts.append(Text("reads " + _listed([_name(read) for read in command.reads]), "dim"))
     if command.exit_code:
@@ -199,6 +228,11 @@ def _name(resource: str) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:NAMES_SHOWN]) + _more(len(names) - NAMES_SHOWN)
+
+
+def _numbers(commands: Sequence[int]) -> str:
+    shown = ", ".join(f"#{number}" for number in commands[:COMMANDS_SHOWN])
+    return shown + _more(len(commands) - COMMANDS_SHOWN)
 
 
 def _more(count: int) -> str:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 UNOWNED: Final = -1
 """Owner of lines from before the rollout, and of lines that nobody wrote or saw."""
 
-FEW: Final = 3
+FEW: Final = 2
 """Up to so many hunks are spliced one by one."""
 
 
@@ -51,10 +51,11 @@ class LineMap:
     def records(self) -> dict[int, int]:
         """Count the live line and gap records of each owner."""
         counts: dict[int, int] = {}
+        counted = counts.get
         above = 0
         for end, owner in zip(self.ends, self.owners, strict=True):
             if owner >= 0:
-                counts[owner] = counts.get(owner, 0) + (end - above or 1)
+                counts[owner] = counted(owner, 0) + (end - above or 1)
             above = end
         return counts
 

@@ -54,8 +54,8 @@ class Segments:
     """The reading command of each, of the same length."""
 
 
-Segment = tuple[int, int, int, bool, int]
-"""(owner, resource, killer, in_place, count)"""
+SEGMENT_FIELDS: Final = 5
+"""Numbers of a segment in a flat list: owner, resource, killer, in_place, count."""
 
 NEVER_WRITTEN: Final = -1
 """Number of a resource that nobody writes in the trace."""
@@ -74,7 +74,7 @@ class Replay:
         self.numbers: dict[str, int] = {}  # resource -> its number, in order of first write
         self.wholes: list[int] = []  # by number: owner of the live whole record, or UNOWNED
         self.lines: list[LineMap | None] = []  # by number: None where no line has an owner
-        self.segments: list[Segment] = []
+        self.segments: list[int] = []  # SEGMENT_FIELDS numbers each
         self.read_commands: list[int] = []
         paths = self._run(commands)
         self.read_numbers = list(map(self.numbers.get, paths, repeat(NEVER_WRITTEN)))
@@ -83,36 +83,37 @@ class Replay:
         """End every live record of a resource."""
         owner = self.wholes[resource]
         if owner >= 0:
-            self.segments.append((owner, resource, killer, in_place, 1))
+            self.segments += (owner, resource, killer, in_place, 1)
             self.wholes[resource] = UNOWNED
         lines = self.lines[resource]
         if lines is not None:
             for owner, count in lines.records().items():
-                self.segments.append((owner, resource, killer, in_place, count))
+                self.segments += (owner, resource, killer, in_place, count)
             self.lines[resource] = None
 
     def write(self, write: Write, command: int) -> None:
         """Kill what this write replaces and create its records."""
-        resource = self.numbers.get(write.resource)
+        path = write.resource
+        resource = self.numbers.get(path)
         if resource is None:
-            resource = self.numbers[write.resource] = len(self.wholes)
+            resource = self.numbers[path] = len(self.wholes)
             self.wholes.append(UNOWNED)
             self.lines.append(None)
         lines = self.lines[resource]
-        if write.lines is not UNSET:
-            if lines is None:
-                lines = self.lines[resource] = LineMap()
-            dead = lines.write_lines(write.lines, command)
-        elif write.hunks is not UNSET:
+        if write.hunks is not UNSET:
             if lines is None:
                 lines = self.lines[resource] = LineMap()
             dead = lines.apply_hunks(write.hunks, command)
+        elif write.lines is not UNSET:
+            if lines is None:
+                lines = self.lines[resource] = LineMap()
+            dead = lines.write_lines(write.lines, command)
         else:
             self.bury(resource, command, in_place=True)
             self.wholes[resource] = command
             return
         for owner, count in dead.items():
-            self.segments.append((owner, resource, command, True, count))
+            self.segments += (owner, resource, command, True, count)
 
     def _run(self, commands: Sequence[Command]) -> list[str]:
         """Replays all commands; returns the paths that were read, one for each reading command."""
@@ -159,7 +160,8 @@ def replay(trace: Trace) -> Segments:
         The segments and reads; all lists empty for a trace without commands.
     """
     state = Replay(trace.commands)
-    segments = sorted(state.segments, key=itemgetter(0))
+    numbers = iter(state.segments)
+    segments = sorted(zip(*[numbers] * SEGMENT_FIELDS, strict=True), key=itemgetter(0))
     reads = [
         (number, command)
         for number, command in zip(state.read_numbers, state.read_commands, strict=True)
@@ -170,7 +172,7 @@ def replay(trace: Trace) -> Segments:
         [segment[0] for segment in segments],
         [segment[1] for segment in segments],
         [segment[2] for segment in segments],
-        [segment[3] for segment in segments],
+        [bool(segment[3]) for segment in segments],
         [segment[4] for segment in segments],
         [number for number, _ in reads],
         [command for _, command in reads],

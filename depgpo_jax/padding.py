@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import UNSET
 
-from depgpo_jax.ownership import NEVER_WRITTEN, SURVIVES, Replay
+from depgpo_jax.ownership import NEVER_WRITTEN, SEGMENT_FIELDS, SURVIVES, Replay
 
 if TYPE_CHECKING:
     from depgpo_jax.traces import Command, Trace
@@ -79,8 +78,8 @@ class Gathered:
         self.stdout_uses.append(len(uses))
 
     def _add_segments(self, trace: Trace, replayed: Replay) -> None:
-        self.segment_fields += chain.from_iterable(replayed.segments)
-        self.segments.append(len(replayed.segments))
+        self.segment_fields += replayed.segments
+        self.segments.append(len(replayed.segments) // SEGMENT_FIELDS)
         self.read_resource += replayed.read_numbers
         self.read_command += replayed.read_commands
         self.reads.append(len(replayed.read_commands))
@@ -163,7 +162,7 @@ def _segments_by_writer(
     """Segments sorted by owner: the owner's number over the padded batch, and the five fields."""
     flat = gathered.segment_fields
     # Twice as fast as np.array, which looks at every number first to find a type.
-    fields = np.fromiter(flat, np.int64, len(flat)).reshape(-1, 5).T
+    fields = np.fromiter(flat, np.int64, len(flat)).reshape(-1, SEGMENT_FIELDS).T
     writer = _rows(gathered.segments, fields[0], commands)
     order = np.argsort(writer, kind="stable")
     return writer[order], fields[:, order]

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32
 
 from depgpo_jax.batch import TraceBatch
+from depgpo_jax.errors import ShapeError
 from depgpo_jax.packed.bits import unpack_bits
 
 NO_STEP = -1
@@ -24,7 +25,6 @@ class DenseRollout(NamedTuple):
     Attributes:
         recorded: the tracer could follow the command; False at padding.
         step_of_command: the command's step, `NO_STEP` at padding; padding comes last.
-        num_steps: steps of the rollout; the rest of `T` is padding.
         loss_tokens: tokens of the step that enter the loss, a whole number; 0 at padding.
         segment_owner: command that wrote the segment's records; `NO_OWNER` at padding.
         segment_resource: index of the resource they lie in; anything in range at padding.
@@ -38,7 +38,6 @@ class DenseRollout(NamedTuple):
 
     recorded: Bool[Array, " N"]
     step_of_command: Int32[Array, " N"]
-    num_steps: Int32[Array, ""]
     loss_tokens: Float32[Array, " T"]
     segment_owner: Int32[Array, " S"]
     segment_resource: Int32[Array, " S"]
@@ -48,6 +47,37 @@ class DenseRollout(NamedTuple):
     inspected: Bool[Array, " R"]
     reads: Bool[Array, "N R"]
     stdout: Bool[Array, "N N"]
+
+
+def check_rollout(rollout: DenseRollout) -> None:
+    """Checks that the fields of one rollout fit together, by their static shapes alone.
+
+    Args:
+        rollout: one rollout, of arrays or of tracers.
+
+    Raises:
+        ShapeError: a field has another shape than the others ask for; the message names it.
+    """
+    if not isinstance(rollout, DenseRollout):
+        raise ShapeError(f"rollout_credit: found {type(rollout)}; allowed: a DenseRollout")
+    commands, resources = (*rollout.reads.shape, 0, 0)[:2]
+    segments = (*rollout.segment_owner.shape, 0)[0]
+    allowed = {
+        "recorded": (commands,),
+        "step_of_command": (commands,),
+        "loss_tokens": (*rollout.loss_tokens.shape, 0)[:1],
+        "inspected": (resources,),
+        "reads": (commands, resources),
+        "stdout": (commands, commands),
+    }
+    for name, field in rollout._asdict().items():
+        shape = allowed.get(name, (segments,))
+        if field.shape != shape:
+            raise ShapeError(
+                f"DenseRollout.{name}: found shape {field.shape}; allowed: {shape}, after "
+                f"DenseRollout.reads {rollout.reads.shape} and segment_owner "
+                f"{rollout.segment_owner.shape}; batch it with jax.vmap"
+            )
 
 
 def dense_rollouts(batch: TraceBatch) -> DenseRollout:
@@ -68,7 +98,6 @@ def dense_rollouts(batch: TraceBatch) -> DenseRollout:
     return DenseRollout(
         recorded=batch.recorded,
         step_of_command=jnp.where(commands[None] < batch.num_commands[:, None], step, NO_STEP),
-        num_steps=batch.num_steps,
         loss_tokens=batch.loss_tokens,
         segment_owner=batch.segment_owner,
         segment_resource=batch.segment_resource,

@@ -40,19 +40,26 @@ def token_advantages(
         Token advantages, 0 outside the mask.
 
     Raises:
-        ShapeError: the arguments disagree on B or L.
+        ShapeError: the arguments disagree on B or L, the credit has no B, or steps are no integers.
     """
+    if credit.step_factor.ndim != 2:
+        raise ShapeError(
+            f"token_advantages: found a credit of step_factor {credit.step_factor.shape}; allowed: "
+            "[B, T], as dependency_credit gives it; add an axis in front for one rollout"
+        )
     rollouts, steps = credit.step_factor.shape
     if (
         advantage.shape != (rollouts,)
         or step_of_token.ndim != 2
         or step_of_token.shape[0] != rollouts
         or loss_mask.shape != step_of_token.shape
+        or not jnp.issubdtype(step_of_token.dtype, jnp.integer)
     ):
         raise ShapeError(
             f"token_advantages: found advantage {advantage.shape}, step_of_token "
-            f"{step_of_token.shape}, loss_mask {loss_mask.shape} for credit of {rollouts} "
-            "rollouts; allowed: [B], [B, L] and [B, L] with the credit's B, padding rows included"
+            f"{step_of_token.dtype} {step_of_token.shape}, loss_mask {loss_mask.shape} for credit "
+            f"of {rollouts} rollouts; allowed: [B], integers [B, L] and [B, L] with the credit's "
+            "B, padding rows included"
         )
     in_loss = loss_mask != 0
     step, counts = _count_tokens(step_of_token, in_loss, steps)

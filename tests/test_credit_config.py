@@ -47,8 +47,8 @@ def test_allowed(options: dict[str, Any]):
     assert all(getattr(config, name) == value for name, value in options.items())
 
 
-BETA = "allowed: a number with 0 < beta <= 1"
-CAP = "allowed: None or a finite number >= 1"
+BETA = "allowed: a number with 0 < beta <= 1, at least 1.2e-38"
+CAP = "allowed: None or a number from 1 to 3.4e+38"
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from depgpo_jax.explain import LEGEND
 from training.demo import LOSS_TOKENS, ROLLOUTS, main
 
 
@@ -26,6 +27,14 @@ def test_every_rollout_has_its_table(output: str):
     assert "10 of 43 read-only commands have an outgoing stdout edge" in output
 
 
+def test_the_numbers_are_explained_once_before_the_tables(output: str):
+    before, _, after = " ".join(output.split()).partition("log-summary/0 ·")
+    assert "recorded without command texts; the tables show what each command read" in before
+    assert LEGEND in before
+    assert "credit: share" not in after
+    assert re.search(r"^ +0 +246 +0 +reused by #2 +0\.750", output, re.MULTILINE)
+
+
 def test_both_updates_have_one_loss_and_two_gradients(output: str):
     loss, norm = {}, {}
     for name in ("GRPO", "DepGPO"):
@@ -39,9 +48,11 @@ def test_both_updates_have_one_loss_and_two_gradients(output: str):
 
 
 def test_it_says_that_tokens_are_stand_ins_and_how_long_it_took(output: str):
-    tokens = re.search(r"on ([\d,]+) loss tokens in rows of (\d+), stand-ins", output)
+    tokens = re.search(r"on ([\d,]+) loss tokens in rows of (\d+)\.\n", output)
     assert tokens is not None
     assert 0 < int(tokens[1].replace(",", "")) <= 5 * (LOSS_TOKENS + 20)
+    assert "Token ids were not recorded, so random ids stand in." in output
+    assert f"cut to about {LOSS_TOKENS} tokens at most, with each step's share kept" in output
     for name in ("credit kernels", "policy update"):
         assert re.search(rf"^{name} +[\d.]+ +[\d.]+", output, re.MULTILINE)
     assert re.search(r"s in all, on \w+", output)

@@ -12,7 +12,7 @@ from rich.table import Table
 from depgpo_jax.batch import TraceCredit, batch_traces, unpad
 from depgpo_jax.credit import dependency_credit
 from depgpo_jax.errors import ShapeError
-from depgpo_jax.explain import explain_table, read_only_commands
+from depgpo_jax.explain import LEGEND, explain_table, read_only_commands
 from depgpo_jax.traces import Command, Step, Trace, Write
 
 STRANGE = "/app/[red]bold[/red]\n\x1b[31m\x07\u202e[link=http://x]y"
@@ -59,13 +59,32 @@ def test_a_line_a_command_and_the_steps_numbers_on_its_first():
     text = rendered(explain_table(rollout, made_up(rollout, 1.5), -2.0))
     rows = [line.split() for line in text.splitlines()]
     assert rows[0] == ["t", "·", "reward", "1", "·", "advantage", "-2.000"]
-    assert rows[3] == ["0", "31", "0", "make", "data", "0", "1.500", "-3.000"]
-    assert " ".join(rows[4]) == "1 writes /app/out* reuses #0 reads /app/in exit 2 1.000"
+    assert rows[3] == ["0", "31", "0", "make", "data", "reused", "by", "#1", "0", "1.500", "-3.000"]
+    assert " ".join(rows[4]) == "1 reuses #0 writes /app/out* reads /app/in exit 2 1.000"
     assert rows[5] == ["1", "7", "no", "command", "1.500", "-3.000"]
     assert "on path 50% of commands · relevant 25% of records" in text
     assert "largest weight 1.5 · effective tokens 75%" in text
     assert "1 of 1 read-only commands have an outgoing stdout edge · * inspected by" in text
     assert "fallback" not in text
+
+
+def test_reuse_is_named_on_both_sides_and_survives_80_columns():
+    long = "/app/" + "y" * 200
+    reuser = Command(stdout_from=[0, 0], reads=[long], writes=[Write(resource=long, whole=True)])
+    rollout = trace(Step(loss_tokens=1, commands=[Command(reads=[long]), *[reuser] * 6]))
+    lines = rendered(explain_table(rollout, made_up(rollout), 1.0), 80).splitlines()
+    assert "reused by #1, #2, #3, #4 +2" in lines[3]
+    assert "reuses #0  writes …y" in lines[4]
+    assert "reused by" not in "".join(lines[4:])
+
+
+def test_the_legend_can_be_left_out():
+    rollout = trace(Step(loss_tokens=1, commands=[Command()]))
+    with_legend = rendered(explain_table(rollout, made_up(rollout), 1.0))
+    without = rendered(explain_table(rollout, made_up(rollout), 1.0, legend=False))
+    assert LEGEND in " ".join(with_legend.split())
+    assert "credit: share" not in without
+    assert "on path 50%" in without
 
 
 def test_without_an_advantage_there_is_no_such_column():
@@ -124,7 +143,8 @@ def test_strange_names_are_shown_not_obeyed(color: bool):
         unrecorded_reason=STRANGE,
     )
     rollout = trace(Step(loss_tokens=1, commands=[command]), trace_id=STRANGE, verifier=(STRANGE,))
-    text = rendered(explain_table(rollout, made_up(rollout), 1.0), 600, color=color)
+    table = explain_table(rollout, made_up(rollout), 1.0, legend=False)
+    text = rendered(table, 600, color=color)
     assert text.count(r"[red]bold[/red]\n\x1b[31m\x07\u202e[link=http://x]y") == 5
     assert "\x07" not in text
     assert "\u202e" not in text
@@ -144,7 +164,7 @@ def test_a_command_is_one_line_and_numbers_stay_whole_in_a_narrow_terminal():
     lines = text.splitlines()
     assert max(len(line) for line in lines) <= 80
     assert len([line for line in lines if "123.456" in line]) == 300
-    assert len(lines) < 310
+    assert len(lines) < 320
     last = next(line for line in lines if line.startswith(" 299"))
     assert last.split()[:3] == ["299", "12345", "299"]
     assert last.split()[-4:] == ["…", "1.000", "123.456", "-123.456"]

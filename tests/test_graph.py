@@ -41,7 +41,6 @@ def example() -> Trace:
 def test_dense_tensors_of_an_example():
     rollout = rollout_of(example())
     assert rollout.step_of_command[:6].tolist() == [0, 2, 2, 3, 3, NO_STEP]
-    assert rollout.num_steps == 4
     assert rollout.recorded.tolist() == [True] * 5 + [False] * 27
     reads = {(int(i), int(r)) for i, r in np.argwhere(rollout.reads)}
     a, b, c = 0, 1, 2

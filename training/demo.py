@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
+from msgspec import UNSET
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -30,7 +31,7 @@ from depgpo_jax.advantages import group_advantages, token_advantages
 from depgpo_jax.batch import TraceBatch, TraceCredit, batch_traces, unpad
 from depgpo_jax.credit import Credit, dependency_credit
 from depgpo_jax.errors import DepgpoError, printable
-from depgpo_jax.explain import explain_table, read_only_commands
+from depgpo_jax.explain import LEGEND, explain_table, read_only_commands
 from depgpo_jax.traces import Trace, read_traces
 from training.config import ObjectiveConfig, OptimizerConfig, PolicyConfig
 from training.policy.transformer import Transformer
@@ -100,9 +101,16 @@ def show_credit(
     results: Sequence[TraceCredit],
     advantages: Sequence[float],
 ) -> None:
-    """A table a rollout, then what they have in common."""
+    """What the numbers mean, a table a rollout, then what they have in common."""
+    if all(command.text is UNSET for trace in traces for command in trace.commands):
+        console.print(
+            "These rollouts were recorded without command texts; "
+            "the tables show what each command read and wrote."
+        )
+    console.print(Text(f"{LEGEND}\n", "dim"))
     for trace, result, advantage in zip(traces, results, advantages, strict=True):
-        console.print(explain_table(trace, result, advantage if trace.trainable else None), "")
+        shown = advantage if trace.trainable else None
+        console.print(explain_table(trace, result, shown, legend=False), "")
     on_path = sum(result.on_path_fraction for result in results) / max(len(results), 1)
     reads = read_only_commands(traces)
     console.print(
@@ -145,8 +153,9 @@ def show_updates(
     parameters = sum(leaf.size for leaf in jax.tree.leaves(nnx.state(model)))
     console.print(
         f"[bold]One update[/] of a Flax policy ({parameters:,} parameters) on "
-        f"{rows.loss_mask.sum():,} loss tokens in rows of {rows.tokens.shape[1]}"
-        + (", stand-ins for the unrecorded ones.\n" if rows.stand_in.any() else ".\n")
+        f"{rows.loss_mask.sum():,} loss tokens in rows of {rows.tokens.shape[1]}.\n"
+        + ("Token ids were not recorded, so random ids stand in. " if rows.stand_in.any() else "")
+        + f"A rollout is cut to about {LOSS_TOKENS} tokens at most, with each step's share kept.\n"
     )
     console.print(metrics_table({"GRPO": grpo, "DepGPO": depgpo}), "")
     console.print(

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, TextIO
 
 import zstandard
 
@@ -41,9 +41,17 @@ def open_raw(source: str | os.PathLike[str]) -> Generator[BinaryIO]:
     """A file's own bytes, compressed or not; "-" is standard input.
 
     Raises:
-        TraceError: there is no such file, or it may not be read.
+        TraceError: there is no such file, or it may not be read; standard input is closed.
     """
     if source == STANDARD:
+        # Python has None for a standard stream that its parent closed.
+        if sys.stdin is None:
+            raise TraceError(
+                "a closed stream",
+                "an open standard input",
+                "Redirect or pipe the traces into the command, or name a file.",
+                file=source_name(source),
+            )
         yield sys.stdin.buffer
         return
     try:
@@ -151,6 +159,22 @@ class _ZstdReader(io.RawIOBase):
         return size
 
 
+def standard_output() -> TextIO:
+    """Standard output as text.
+
+    Raises:
+        TraceError: it is closed.
+    """
+    if sys.stdout is None:
+        raise TraceError(
+            "a closed stream",
+            "an open standard output",
+            "Redirect it to a file, or to /dev/null where it is not wanted.",
+            file="<stdout>",
+        )
+    return sys.stdout
+
+
 @contextmanager
 def open_output(destination: str | os.PathLike[str]) -> Generator[BinaryIO]:
     """A file that appears under its name when the block ends well, and not at all otherwise.
@@ -162,11 +186,12 @@ def open_output(destination: str | os.PathLike[str]) -> Generator[BinaryIO]:
         destination: the path, or "-".
 
     Raises:
-        TraceError: the file cannot be created.
+        TraceError: the file cannot be created; standard output is closed.
     """
     if destination == STANDARD:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
+        stream = standard_output().buffer
+        yield stream
+        stream.flush()
         return
     # A link stays a link: what it points to is replaced.
     path = Path(os.path.realpath(destination))

@@ -142,7 +142,13 @@ class TraceIndex:
             file=self.source,
         )
 
-    def _scan(self, skip_bad: bool, need_reward: bool, progress: Progress | None) -> None:
+    def _scan(
+        self,
+        skip_bad: bool,
+        need_reward: bool,
+        max_commands: int | None,
+        progress: Progress | None,
+    ) -> None:
         self._prepare()
         with self._open() as raw:
             for number, line in read_lines(raw, self.source, progress):
@@ -151,6 +157,8 @@ class TraceIndex:
                         trace = parse_trace(line, source=self.source, line_number=number)
                     if need_reward and trace.reward is msgspec.UNSET and not _is_invalid(trace):
                         raise _no_reward(trace, self.source, number)
+                    if max_commands is not None:
+                        _check_length(trace, max_commands, self.source, number)
                     add_id(self.trace_ids, trace, self.source, number)
                 except TraceError as error:
                     if not skip_bad:
@@ -179,6 +187,7 @@ def index_traces(
     *,
     skip_bad: bool = False,
     need_reward: bool = False,
+    max_commands: int | None = None,
     progress: Progress | None = None,
 ) -> TraceIndex:
     """Validates a whole file of traces and collects ids, groups and rewards.
@@ -188,6 +197,7 @@ def index_traces(
             temporary file, as are pipes.
         skip_bad: leave out lines that break a rule and list them in `bad_lines`; else raise.
         need_reward: a trace without a reward that is not marked as invalid breaks a rule too.
+        max_commands: a trace with more commands breaks a rule too; None: any number will do.
         progress: called with (bytes read, bytes in the file).
 
     Returns:
@@ -198,7 +208,7 @@ def index_traces(
     """
     index = TraceIndex(source)
     try:
-        index._scan(skip_bad, need_reward, progress)
+        index._scan(skip_bad, need_reward, max_commands, progress)
     except BaseException:
         index.close()
         raise
@@ -219,6 +229,20 @@ def _no_reward(trace: Trace, file: str, line: int) -> TraceError:
         trace_id=trace.trace_id,
         field="reward",
     )
+
+
+def _check_length(trace: Trace, most: int, file: str, line: int) -> None:
+    commands = sum(len(step.commands) for step in trace.steps)
+    if commands > most:
+        raise TraceError(
+            f"{commands} commands",
+            f"at most {most} in one trace, since paths are searched among all pairs of them",
+            "Leave the trace out, or join commands that belong together.",
+            file=file,
+            line=line,
+            trace_id=trace.trace_id,
+            field="steps",
+        )
 
 
 def _identity(raw: BinaryIO) -> tuple[int, ...]:

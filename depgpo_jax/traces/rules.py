@@ -124,8 +124,9 @@ def _check_writes(writes: Sequence[Write], t: int, c: int) -> None:
     most = 0  # an upper bound of the records that the writes leave
     moves = False
     for write in writes:
-        if write.resource not in ACCEPTED and name_problem(write.resource):
-            _check_name(write.resource, f"{_place(writes, write, t, c)}.resource")
+        resource = write.resource
+        if resource not in ACCEPTED and name_problem(resource):
+            _check_name(resource, f"{_place(writes, write, t, c)}.resource")
         lines, hunks = write.lines, write.hunks
         if write.whole is not UNSET:
             moved = write.moved_from is not UNSET
@@ -137,7 +138,7 @@ def _check_writes(writes: Sequence[Write], t: int, c: int) -> None:
         if (
             write.deleted is not UNSET
             or write.moved_from is not UNSET
-            or write.resource[0] != "/"
+            or resource[0] != "/"
             or (lines is UNSET) is (hunks is UNSET)
         ):
             _refuse_parts(write, _place(writes, write, t, c))
@@ -151,7 +152,10 @@ def _check_writes(writes: Sequence[Write], t: int, c: int) -> None:
                 refuse_lines(lines, _place(writes, write, t, c))
             most += lines[-1][1]
     if len(writes) > 1:
-        _check_repeated(writes, moves, f"steps[{t}].commands[{c}].writes")
+        if len({write.resource for write in writes}) < len(writes):
+            _refuse_repeated(writes, "resource", f"steps[{t}].commands[{c}].writes")
+        if moves:
+            _check_moves(writes, f"steps[{t}].commands[{c}].writes")
     if most > MAX_RECORDS:
         _check_count(writes, f"steps[{t}].commands[{c}].writes")
 
@@ -182,13 +186,10 @@ def _check_count(writes: Sequence[Write], field: str) -> None:
     )
 
 
-def _check_repeated(writes: Sequence[Write], moves: bool, field: str) -> None:
-    if len({write.resource for write in writes}) < len(writes):
-        _refuse_repeated(writes, "resource", field)
-    if moves:
-        sources = [write.moved_from for write in writes if write.moved_from is not UNSET]
-        if len(set(sources)) < len(sources):
-            _refuse_repeated(writes, "moved_from", field)
+def _check_moves(writes: Sequence[Write], field: str) -> None:
+    sources = [write.moved_from for write in writes if write.moved_from is not UNSET]
+    if len(set(sources)) < len(sources):
+        _refuse_repeated(writes, "moved_from", field)
 
 
 def _check_forms(write: Write, field: str) -> None:
