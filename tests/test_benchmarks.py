@@ -150,4 +150,4 @@ def test_an_unknown_name_is_a_usage_error(
     monkeypatch.setattr(run, "pin", lambda: False)
     with pytest.raises(SystemExit, match="2"):
         run.main(["--only", "nonsense"])
-    assert "there are kernel/1024x16/paper" in capsys.readouterr().err
+    assert "there are host/256x128, kernel/1024x16/paper" in capsys.readouterr().err
