@@ -17,9 +17,9 @@ import numpy as np
 
 from depgpo_jax.advantages import AdvantageKind, group_advantages
 from depgpo_jax.batch import BatchShape, TraceBatch, TraceCredit, batch_traces, unpad
-from depgpo_jax.cli_output import LARGEST
 from depgpo_jax.credit import Credit, CreditConfig, dependency_credit
 from depgpo_jax.errors import ShapeError
+from depgpo_jax.padding import LARGEST
 
 if TYPE_CHECKING:
     from depgpo_jax.traces import Trace, TraceIndex

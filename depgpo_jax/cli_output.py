@@ -17,12 +17,11 @@ import msgspec
 import numpy as np
 
 from depgpo_jax.errors import DepgpoError, MissingExtraError
+from depgpo_jax.padding import LARGEST
 
 if TYPE_CHECKING:
     from depgpo_jax.batch import TraceCredit
     from depgpo_jax.traces import Trace
-
-LARGEST = float(np.finfo(np.float32).max)
 
 STEP_FIELDS = ("step_credit", "step_factor", "token_weight")
 ROLLOUT_FIELDS = (

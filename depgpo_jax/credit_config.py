@@ -9,11 +9,11 @@ from typing import get_args
 import numpy as np
 
 from depgpo_jax.errors import ConfigError
+from depgpo_jax.padding import LARGEST
 from depgpo_jax.relevance import Inspect, RelevanceRule, WriteCredit
 
 SMALLEST = float(np.finfo(np.float32).smallest_normal)
-LARGEST = float(np.finfo(np.float32).max)
-"""What float32, in which everything is computed, can hold."""
+"""A smaller number may count as 0 on a device."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,8 @@ WORD = 32
 
 Numbers = Sequence[float] | np.ndarray[Any, Any]
 
-FLOAT32_RANGE = (float(np.finfo(np.float32).min), float(np.finfo(np.float32).max))
+LARGEST = float(np.finfo(np.float32).max)
+"""The largest number of float32, in which everything on the device is computed."""
 
 
 class Gathered:
@@ -126,9 +127,7 @@ def padded_arrays(
             np.asarray(gathered.stdout_user, np.int64),
             (rollouts, commands, commands // WORD),
         ),
-        "reward": _place(
-            np.clip(gathered.reward, *FLOAT32_RANGE).tolist(), on_rollouts, np.float32, 0
-        ),
+        "reward": _place(np.clip(gathered.reward, -LARGEST, LARGEST), on_rollouts, np.float32, 0),
         "trainable": _place(gathered.trainable, on_rollouts, np.bool_, False),
         "group": _place(gathered.group, on_rollouts, np.int32, NO_GROUP),
     }

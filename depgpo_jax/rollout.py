@@ -60,6 +60,7 @@ def check_rollout(rollout: DenseRollout) -> None:
     """
     if not isinstance(rollout, DenseRollout):
         raise ShapeError(f"rollout_credit: found {type(rollout)}; allowed: a DenseRollout")
+    # A missing axis counts as size 0 here, so that the loop names the field that lacks it.
     commands, resources = (*rollout.reads.shape, 0, 0)[:2]
     segments = (*rollout.segment_owner.shape, 0)[0]
     allowed = {
