@@ -82,10 +82,7 @@ def summarise(
     """Step factors, token weights and the reported numbers (method, sections 5, 6 and 8)."""
     factor, tie = step_factors(step_credit, step_recorded, subtract_min=subtract_min)
     weight, no_scale = token_weights(factor, loss_tokens, max_weight)
-    has_tokens = loss_tokens > 0.0
-    tokens = ordered_sum(loss_tokens)
-    squares = ordered_sum(weight * weight * loss_tokens)
-    any_tokens = tokens > 0.0
+    largest, effective = _spread(weight, loss_tokens)
     return StepSummary(
         step_credit=step_credit,
         step_factor=factor,
@@ -99,10 +96,49 @@ def summarise(
             jnp.sum(commands.on_path & recorded, axis=0, dtype=jnp.float32),
             jnp.sum(recorded, axis=0, dtype=jnp.float32),
         ),
-        max_weight_seen=jnp.where(
-            any_tokens, jnp.max(jnp.where(has_tokens, weight, 0.0), axis=0, initial=0.0), 1.0
-        ),
-        effective_fraction=jnp.where(any_tokens, tokens / jnp.where(any_tokens, squares, 1.0), 1.0),
+        max_weight_seen=largest,
+        effective_fraction=effective,
+    )
+
+
+def reweighted(
+    credit: Credit, step_factor: Float32[Array, "*B T"], loss_tokens: Float32[Array, "*B T"]
+) -> Credit:
+    """The credit with other step factors, and what follows from them; the rest stays.
+
+    Args:
+        credit: of one rollout or of a batch.
+        step_factor: what takes the place of its own, >= 0.
+        loss_tokens: loss tokens of each step.
+
+    Returns:
+        The credit with new factors, weights, `fallback` (every weight is 1), largest weight and
+        effective fraction, under the cap that was in force.
+    """
+    factor = jnp.moveaxis(step_factor, -1, 0)
+    tokens = jnp.moveaxis(loss_tokens, -1, 0)
+    weight, no_scale = token_weights(factor, tokens, credit.max_weight)
+    largest, effective = _spread(weight, tokens)
+    return credit._replace(
+        step_factor=step_factor,
+        token_weight=jnp.moveaxis(weight, 0, -1),
+        fallback=no_scale | jnp.all(step_factor == 1.0, axis=-1),
+        max_weight_seen=largest,
+        effective_fraction=effective,
+    )
+
+
+def _spread(
+    weight: Float32[Array, "T *B"], loss_tokens: Float32[Array, "T *B"]
+) -> tuple[Float32[Array, "*B"], Float32[Array, "*B"]]:
+    """Largest weight and effective fraction over steps with loss tokens."""
+    tokens = ordered_sum(loss_tokens)
+    squares = ordered_sum(weight * weight * loss_tokens)
+    any_tokens = tokens > 0.0
+    largest = jnp.max(jnp.where(loss_tokens > 0.0, weight, 0.0), axis=0, initial=0.0)
+    return (
+        jnp.where(any_tokens, largest, 1.0),
+        jnp.where(any_tokens, tokens / jnp.where(any_tokens, squares, 1.0), 1.0),
     )
 
 

@@ -12,7 +12,9 @@ from rich.table import Table
 from depgpo_jax.batch import TraceCredit, batch_traces, unpad
 from depgpo_jax.credit import dependency_credit
 from depgpo_jax.errors import ShapeError
-from depgpo_jax.explain import LEGEND, explain_table, read_only_commands
+from depgpo_jax.explain.deeds import read_only_commands
+from depgpo_jax.explain.table import LEGEND, explain_table, why_table
+from depgpo_jax.explain.why import RolloutExplanation, explain_rollout
 from depgpo_jax.traces import Command, Step, Trace, Write
 
 STRANGE = "/app/[red]bold[/red]\n\x1b[31m\x07\u202e[link=http://x]y"
@@ -35,6 +37,7 @@ def made_up(trace: Trace, weight: float = 1.0, *, fallback: bool = False) -> Tra
         on_path_fraction=0.5,
         max_weight_seen=weight,
         effective_fraction=0.75,
+        segment_relevant=np.zeros(0, np.bool_),
     )
 
 
@@ -194,10 +197,85 @@ def test_real_results_fit():
 
 def test_the_credit_of_another_trace_is_refused():
     rollout = trace(Step(loss_tokens=1, commands=[Command()]))
-    with pytest.raises(
-        ShapeError, match="trace 't': found a credit of 0 steps and 0 commands for a trace of 1 and"
-    ):
+    with pytest.raises(ShapeError) as error:
         explain_table(rollout, made_up(trace()), 1.0)
+    assert str(error.value) == (
+        "trace 't': found a credit of 0 steps, 0 commands; allowed: 1 steps, 1 commands; "
+        "give the credit of this trace"
+    )
+
+
+# Reasons in words.
+
+
+def explained(rollout: Trace) -> RolloutExplanation:
+    batch = batch_traces([rollout])
+    return explain_rollout(dependency_credit(batch), batch, rollout)
+
+
+def test_why_has_a_block_a_command():
+    commands = [
+        Command(text="cat /app/in", reads=["/app/in"]),
+        Command(text="sed", writes=[Write(resource="/app/out", lines=[(1, 2)])], stdout_from=[0]),
+        Command(recorded=False, unrecorded_reason="timed out"),
+    ]
+    steps = [Step(loss_tokens=1, commands=[command]) for command in commands]
+    text = rendered(why_table(explained(trace(*steps, verifier=("/app/out",)))))
+    rows = [" ".join(line.split()) for line in text.splitlines()]
+    assert rows[:2] == ["t · why", "# credit why"]
+    assert rows[3:] == [
+        "0 0.500 cat /app/in",
+        "Wrote nothing; credit 0.5 from one writer that its output led to:",
+        "0.5 = 0.5 × 1.0 via #1",
+        "Step 0: no recorded step has noticeably less credit, and the least counts as 0; its token "
+        "weighs 0.",
+        "Used by #1 (stdout).",
+        "1 1.000 sed",
+        "2 of 2 records relevant: credit 1.0.",
+        "/app/out:1–2: inspected by the verifier.",
+        "Step 1: 2.0 times the mean step credit above the least; scaled to a mean of 1, its token "
+        "weighs 2.0.",
+        "Depends on #0 (stdout).",
+        "2 0 Wrote nothing, and no later command reuses what it printed.",
+        "Not recorded: timed out. What is known of it may be incomplete.",
+        "Step 2: factor 1, since it was not recorded; scaled, its token weighs 1.0.",
+    ]
+
+
+def test_why_without_commands_has_no_block():
+    text = rendered(why_table(explained(trace(Step(loss_tokens=1, commands=[])))))
+    assert text.splitlines()[0].rstrip() == "t · why"
+    assert len([line for line in text.splitlines() if line.strip()]) <= 3
+
+
+@pytest.mark.parametrize("color", [False, True])
+def test_why_shows_strange_names_and_does_not_obey_them(color: bool):
+    strange = Command(
+        text=STRANGE,
+        reads=[STRANGE],
+        writes=[Write(resource=STRANGE, whole=True)],
+        recorded=False,
+        unrecorded_reason=STRANGE,
+    )
+    rollout = trace(
+        Step(loss_tokens=1, commands=[strange, strange]), trace_id=STRANGE, verifier=(STRANGE,)
+    )
+    text = rendered(why_table(explained(rollout)), 600, color=color)
+    # The title; of both commands the text, the records, the reason and the other command's part.
+    assert text.count(r"[red]bold[/red]\n\x1b[31m\x07\u202e[link=http://x]y") == 9
+    assert "\x07" not in text
+    assert "\u202e" not in text
+    if not color:
+        assert all(line.isprintable() for line in text.split("\n"))
+
+
+def test_why_is_folded_not_cut_in_a_narrow_terminal():
+    name = "/app/" + "y" * 90 + "/name.txt"
+    writer = Command(text="x " * 400, writes=[Write(resource=name, whole=True)])
+    rollout = trace(Step(loss_tokens=1, commands=[writer]), verifier=(name,))
+    lines = rendered(why_table(explained(rollout)), 60).splitlines()
+    assert max(len(line) for line in lines) <= 60
+    assert f"{name}(whole):inspectedbytheverifier." in "".join("".join(lines).split())
 
 
 def test_read_only_commands_are_recorded_and_wrote_nothing():

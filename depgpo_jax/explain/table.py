@@ -1,40 +1,37 @@
-"""A rollout's credit as a table for the terminal: who did what, and what it is worth.
-
-Everything that comes from a trace (names, command texts) is shown as text: control characters
-become escapes and rich markup stays what it is, so a strange file name cannot paint the screen.
-"""
+"""A rollout's credit as a table for the terminal: who did what, and what it is worth."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from depgpo_jax.errors import ShapeError, printable
+from depgpo_jax.errors import printable
+from depgpo_jax.explain.deeds import (
+    INSPECTED_MARK,
+    first_reused_value,
+    listed_reads,
+    listed_writes,
+    numbered,
+    read_only_commands,
+)
+from depgpo_jax.explain.graph import stdout_users
+from depgpo_jax.explain.rows import check_result
+from depgpo_jax.explain.words import notes, reasons, spoken
 
 if TYPE_CHECKING:
     from depgpo_jax.batch import TraceCredit
+    from depgpo_jax.explain.why import RolloutExplanation
     from depgpo_jax.traces import Command, Trace, Write
-
-MAX_NAME = 40
-"""Longer resource names lose their beginning: the end tells files apart."""
 
 MAX_TEXT = 80
 """Longer command texts lose their end."""
 
-NAMES_SHOWN = 2
-"""Resources named for one command; the others are counted."""
-
-COMMANDS_SHOWN = 4
-"""Commands whose numbers are named for one command; the others are counted."""
-
 MIN_COMMAND_WIDTH = 16
-
-INSPECTED_MARK = "*"
 
 LEGEND = (
     "credit: share of a command's records that matter for what the verifier inspected; for one "
@@ -43,26 +40,6 @@ LEGEND = (
     "credit above 0 · effective tokens: the share that would vary as much at equal weights"
 )
 """What the table's numbers mean."""
-
-
-class ReadOnlyCommands(NamedTuple):
-    """How far read credit can reach: a read-only command is paid through its stdout alone."""
-
-    total: int  # recorded commands that wrote nothing
-    with_stdout_edge: int  # of these: a later command reuses what they printed
-
-
-def read_only_commands(traces: Iterable[Trace]) -> ReadOnlyCommands:
-    """Counts read-only commands and those of them with an outgoing stdout edge."""
-    total = with_edge = 0
-    for trace in traces:
-        commands = trace.commands
-        reused = {producer for command in commands for producer in command.stdout_from}
-        for number, command in enumerate(commands):
-            if command.recorded and not command.writes:
-                total += 1
-                with_edge += number in reused
-    return ReadOnlyCommands(total, with_edge)
 
 
 def explain_table(
@@ -85,11 +62,11 @@ def explain_table(
     Raises:
         ShapeError: the result is that of another trace: it counts other steps or commands.
     """
-    _check_sizes(trace, result)
+    check_result(trace, result)
     table = _empty_table(trace, result, advantage)
     if legend:
         table.caption = Text("\n").join([_caption(trace, result), Text(LEGEND, "dim")])
-    inspected, reusers = frozenset(trace.verifier), _reusers(trace)
+    inspected, reusers = frozenset(trace.verifier), stdout_users(trace.commands)
     number = 0
     for index, step in enumerate(trace.steps):
         weight = float(result.token_weight[index])
@@ -100,7 +77,7 @@ def explain_table(
         lines: list[list[Text]] = []
         for command in step.commands:
             credit = float(result.command_credit[number])
-            described = _describe(command, reusers.get(number, []), inspected)
+            described = _describe(command, reusers[number], inspected)
             lines.append([Text(str(number), "dim"), described, _number(credit)])
             number += 1
         for line in lines or [[Text(), Text("no command", "dim italic"), Text()]]:
@@ -109,15 +86,34 @@ def explain_table(
     return table
 
 
-def _check_sizes(trace: Trace, result: TraceCredit) -> None:
-    found = (len(result.step_credit), len(result.command_credit))
-    wanted = (len(trace.steps), len(trace.commands))
-    if found != wanted:
-        raise ShapeError(
-            f"trace {printable(trace.trace_id)!r}: found a credit of {found[0]} steps and "
-            f"{found[1]} commands for a trace of {wanted[0]} and {wanted[1]}; "
-            "give the credit of this trace"
-        )
+def why_table(rollout: RolloutExplanation) -> Table:
+    """One block a command: the reasons for its credit and for the weight of its step, in words.
+
+    Args:
+        rollout: the explained rollout, from `explain_rollout`.
+
+    Returns:
+        A table for any `rich.console.Console`.
+    """
+    table = Table(
+        title=Text(f"{printable(rollout.trace.trace_id)} · why", "bold"),
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+    )
+    table.add_column("#", justify="right", no_wrap=True)
+    table.add_column("credit", justify="right", no_wrap=True)
+    table.add_column("why", overflow="fold")
+    for number, command in enumerate(rollout.trace.commands):
+        facts = rollout.why(number)
+        lines = [] if command.text is UNSET else [Text(printable(command.text, MAX_TEXT), "bold")]
+        lines += [Text(spoken(reason)) for reason in reasons(rollout, facts)]
+        lines += [Text(spoken(note), "dim") for note in notes(rollout, facts)]
+        for place, line in enumerate(lines):
+            first = [Text(), Text()] if place else [Text(str(number), "dim"), _number(facts.credit)]
+            table.add_row(*first, line)
+    return table
 
 
 def _empty_table(trace: Trace, result: TraceCredit, advantage: float | None) -> Table:
@@ -163,15 +159,6 @@ def _caption(trace: Trace, result: TraceCredit) -> Text:
     return Text("\n".join(lines), "dim")
 
 
-def _reusers(trace: Trace) -> dict[int, list[int]]:
-    """For each command whose output is reused, the commands that reuse it, ascending."""
-    reusers: dict[int, list[int]] = {}
-    for number, command in enumerate(trace.commands):
-        for producer in set(command.stdout_from):
-            reusers.setdefault(producer, []).append(number)
-    return reusers
-
-
 def _describe(command: Command, reusers: Sequence[int], inspected: Collection[str]) -> Text:
     """The command's text if it is known, then reuse, writes, reads and how it ended.
 
@@ -184,13 +171,15 @@ def _describe(command: Command, reusers: Sequence[int], inspected: Collection[st
         reason = "" if command.unrecorded_reason is UNSET else f": {command.unrecorded_reason}"
         parts.append(Text(printable(f"not recorded{reason}", MAX_TEXT), "yellow"))
     if command.stdout_from:
-        parts.append(Text(f"reuses {_numbers(sorted(set(command.stdout_from)))}", "cyan"))
+        value = first_reused_value(command)
+        because = f" ({value})" if value else ""
+        parts.append(Text(f"reuses {numbered(sorted(set(command.stdout_from)))}{because}", "cyan"))
     if reusers:
-        parts.append(Text(f"reused by {_numbers(reusers)}", "cyan"))
+        parts.append(Text(f"reused by {numbered(reusers)}", "cyan"))
     if command.writes:
         parts.append(_writes(command.writes, inspected))
     if command.reads:
-        parts.append(Text("reads " + _listed([_name(read) for read in command.reads]), "dim"))
+        parts.append(Text("reads " + listed_reads(command.reads), "dim"))
     if command.exit_code:
         parts.append(Text(f"exit {command.exit_code}", "red"))
     line = Text("  ").join(parts) if parts else Text("nothing read or written", "dim italic")
@@ -199,44 +188,8 @@ def _describe(command: Command, reusers: Sequence[int], inspected: Collection[st
 
 
 def _writes(writes: Sequence[Write], inspected: Collection[str]) -> Text:
-    described = [_write(write, inspected) for write in writes]
     hits = any(write.resource in inspected for write in writes)
-    # Inspected resources first: they must not be among the ones that are only counted.
-    described.sort(key=lambda text: not text.endswith(INSPECTED_MARK))
-    return Text("writes " + _listed(described), "green" if hits else "")
-
-
-def _write(write: Write, inspected: Collection[str]) -> str:
-    name = _name(write.resource)
-    if write.deleted is True:
-        name += " (deleted)"
-    elif write.moved_from is not UNSET:
-        name += f" (from {_name(write.moved_from)})"
-    elif write.lines is not UNSET:
-        name += f" ({sum(last - first + 1 for first, last in write.lines)} lines)"
-    elif write.hunks is not UNSET:
-        added, removed = sum(hunk[3] for hunk in write.hunks), sum(hunk[1] for hunk in write.hunks)
-        name += f" (+{added} -{removed})"
-    return name + (INSPECTED_MARK if write.resource in inspected else "")
-
-
-def _name(resource: str) -> str:
-    if len(resource) > MAX_NAME:
-        resource = "…" + resource[1 - MAX_NAME :]
-    return printable(resource)
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:NAMES_SHOWN]) + _more(len(names) - NAMES_SHOWN)
-
-
-def _numbers(commands: Sequence[int]) -> str:
-    shown = ", ".join(f"#{number}" for number in commands[:COMMANDS_SHOWN])
-    return shown + _more(len(commands) - COMMANDS_SHOWN)
-
-
-def _more(count: int) -> str:
-    return f" +{count}" if count > 0 else ""
+    return Text("writes " + listed_writes(writes, inspected), "green" if hits else "")
 
 
 def _number(value: float, style: str = "") -> Text:
