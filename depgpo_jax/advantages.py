@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from depgpo_jax.errors import ConfigError, ShapeError
+from depgpo_jax.groups import GroupMembers, centred, ranks
 from depgpo_jax.tokens import token_advantages
 
-__all__ = ["AdvantageKind", "SingletonRule", "group_advantages", "token_advantages"]
+__all__ = ["AdvantageKind", "EqualRule", "SingletonRule", "group_advantages", "token_advantages"]
 
 AdvantageKind = Literal["grpo", "dr_grpo", "rloo", "mean"]
 SingletonRule = Literal["zero", "reward"]
+EqualRule = Literal["zero", "reward"]
 
 
 def group_advantages(
@@ -31,6 +32,7 @@ def group_advantages(
     ddof: int = 1,
     eps: float = 1e-6,
     singleton: SingletonRule = "zero",
+    equal: EqualRule = "zero",
 ) -> Float[Array, " B"]:
     """Compare every rollout's reward with its group's; G counts the group's valid rollouts.
 
@@ -44,10 +46,10 @@ def group_advantages(
     division by s and, in the loss, the division by each rollout's length. Only the first half is
     here; the second is the choice of `aggregation` in the objective.
 
-    Guarantees: a group of equal rewards gets exact zeros (the float mean of three 0.1 is not 0.1,
-    so equality is decided by minimum and maximum); the result is finite for every finite reward,
-    and an `rloo` or centred value beyond float32's range becomes its largest number; rollouts that
-    are not valid are no part of the baseline and get 0.
+    Guarantees: a group of equal rewards gets exactly what `equal` says (the float mean of three 0.1
+    is not 0.1, so equality is decided by minimum and maximum); the result is finite for every
+    finite reward, and an `rloo` or centred value beyond float32's range becomes its largest number;
+    rollouts that are not valid are no part of the baseline and get 0.
 
     Groups must be whole: inside `shard_map` only a shard's own rows are compared, so compute it
     outside (it is one number a rollout), or keep every group on one device.
@@ -67,6 +69,9 @@ def group_advantages(
         eps: added to s, in units of reward, finite and >= 0. Only `grpo` uses it.
         singleton: what the only valid rollout of a group gets: "zero", since there is nothing to
             compare it with, or "reward", its raw reward, as some trainers have it.
+        equal: what the rollouts of a larger group get whose rewards are all equal: "zero", or
+            "reward", their raw reward, so that a prompt that always fails or always succeeds still
+            teaches something (to leave such groups out, as DAPO does, drop them before).
 
     Returns:
         The advantages, float32.
@@ -78,15 +83,39 @@ def group_advantages(
     >>> group_advantages(jnp.arange(1.0, 7.0), jnp.array([0, 0, 0, 1, 1, 1]), kind="rloo").tolist()
     [-1.5, 0.0, 1.5, -1.5, 0.0, 1.5]
     """
-    _check_options(kind, ddof, eps, singleton)
+    check_options(kind, ddof, eps, singleton, equal)
     _check_shapes(reward, group, valid)
     if reward.shape[0] == 0:
         return jnp.zeros(0, jnp.float32)
 
     takes_part = group >= 0 if valid is None else valid & (group >= 0)
+    return compare(
+        reward,
+        ranks(group),
+        takes_part,
+        kind=kind,
+        ddof=ddof,
+        eps=eps,
+        singleton=singleton,
+        equal=equal,
+    )
+
+
+def compare(
+    reward: Float[Array, " B"],
+    rank: Int[Array, " B"],
+    takes_part: Bool[Array, " B"],
+    *,
+    kind: AdvantageKind,
+    ddof: int,
+    eps: float,
+    singleton: SingletonRule,
+    equal: EqualRule,
+) -> Float[Array, " B"]:
+    """`group_advantages` of rows whose groups are numbered from 0 to B - 1 already, unchecked."""
     reward = jnp.where(takes_part, reward, 0.0).astype(jnp.float32)
-    members = _Members(group, takes_part)
-    unit, scale = _centred(reward, members)
+    members = GroupMembers(rank, takes_part)
+    unit, scale = centred(reward, members)
     size = members.size
 
     if kind == "grpo":
@@ -102,52 +131,13 @@ def group_advantages(
 
     if singleton == "reward":
         advantage = jnp.where(size == 1, reward, advantage)
+    if equal == "reward":
+        advantage = jnp.where((size > 1) & members.equal(reward), reward, advantage)
     return jnp.where(takes_part, advantage, 0.0)
 
 
-class _Members:
-    """Reductions over the valid rollouts of each row's group, broadcast back to the rows."""
-
-    def __init__(self, group: Int[Array, " B"], takes_part: Bool[Array, " B"]) -> None:
-        self._rows = group.shape[0]
-        self._takes_part = takes_part
-        # Ranks instead of the ids themselves: an id beyond B must not fall out of the sums.
-        _, rank = jnp.unique(group, return_inverse=True, size=self._rows)
-        self._rank = rank
-        self.size = self.sum(jnp.ones(self._rows, jnp.float32))
-
-    def sum(self, values: Float[Array, " B"]) -> Float[Array, " B"]:
-        values = jnp.where(self._takes_part, values, 0.0)
-        return jax.ops.segment_sum(values, self._rank, self._rows)[self._rank]
-
-    def max(self, values: Float[Array, " B"]) -> Float[Array, " B"]:
-        values = jnp.where(self._takes_part, values, -jnp.inf)
-        highest = jax.ops.segment_max(values, self._rank, self._rows)[self._rank]
-        return jnp.where(self._takes_part, highest, 0.0)
-
-
-def _centred(
-    reward: Float[Array, " B"], members: _Members
-) -> tuple[Float[Array, " B"], Float[Array, " B"]]:
-    """r - m as (unit, scale) with r - m = unit * scale and |unit| <= 2.
-
-    Rewards are measured from the middle of the group's range in units of half that range, so that
-    rewards near 1e30 neither overflow when summed nor when squared, and a large common offset
-    does not cost digits.
-    """
-    highest, lowest = members.max(reward), -members.max(-reward)
-    differs = highest > lowest
-    # Halves throughout: highest - lowest alone may exceed float32.
-    offset = 0.5 * reward - (0.25 * highest + 0.25 * lowest)
-    half_scale = jnp.where(differs, members.max(jnp.abs(offset)), 0.0)
-    differs &= half_scale > 0  # a range below the smallest normal number may flush to zero
-    half_scale = jnp.where(differs, half_scale, 0.5)
-    unit = jnp.where(differs, offset, 0.0) / half_scale
-    mean = members.sum(unit) / jnp.maximum(members.size, 1.0)
-    return jnp.where(differs, unit - mean, 0.0), 2.0 * half_scale
-
-
-def _check_options(kind: str, ddof: int, eps: float, singleton: str) -> None:
+def check_options(kind: str, ddof: int, eps: float, singleton: str, equal: str) -> None:
+    """Refuses options of `group_advantages` outside their allowed values."""
     if kind not in get_args(AdvantageKind):
         raise ConfigError(f"kind is {kind!r}; it must be one of {_names(AdvantageKind)}")
     if ddof not in (0, 1):
@@ -156,6 +146,8 @@ def _check_options(kind: str, ddof: int, eps: float, singleton: str) -> None:
         raise ConfigError(f"eps is {eps!r}; it must be a finite number >= 0, such as 1e-6")
     if singleton not in get_args(SingletonRule):
         raise ConfigError(f"singleton is {singleton!r}; it must be one of {_names(SingletonRule)}")
+    if equal not in get_args(EqualRule):
+        raise ConfigError(f"equal is {equal!r}; it must be one of {_names(EqualRule)}")
 
 
 def _names(literal: object) -> str:

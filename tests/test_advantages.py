@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from depgpo_jax.advantages import AdvantageKind, SingletonRule, group_advantages
+from depgpo_jax.advantages import AdvantageKind, EqualRule, SingletonRule, group_advantages
 from depgpo_jax.errors import ConfigError, ShapeError
 
 KINDS: tuple[AdvantageKind, ...] = ("grpo", "dr_grpo", "rloo", "mean")
@@ -29,6 +29,7 @@ def slow_advantages(
     ddof: int,
     eps: float,
     singleton: str,
+    equal: str = "zero",
 ) -> np.ndarray:
     """The docstring's formulas, one rollout at a time."""
     result = np.zeros(len(reward))
@@ -40,7 +41,7 @@ def slow_advantages(
         if len(peers) == 1:
             result[row] = reward[row] if singleton == "reward" else 0.0
         elif (peers == peers[0]).all():
-            result[row] = 0.0
+            result[row] = reward[row] if equal == "reward" else 0.0
         elif kind == "grpo":
             result[row] = (reward[row] - peers.mean()) / (peers.std(ddof=ddof) + eps)
         elif kind == "rloo":
@@ -83,6 +84,7 @@ def test_slow_oracle_agrees_on_random_groups(data: st.DataObject):
     ddof = data.draw(st.sampled_from([0, 1]))
     eps = data.draw(st.sampled_from([0.0, 1e-6, 1e-2]))
     singleton: SingletonRule = data.draw(st.sampled_from(["zero", "reward"]))
+    equal: EqualRule = data.draw(st.sampled_from(["zero", "reward"]))
 
     result = group_advantages(
         f32(reward),
@@ -92,9 +94,10 @@ def test_slow_oracle_agrees_on_random_groups(data: st.DataObject):
         ddof=ddof,
         eps=eps,
         singleton=singleton,
+        equal=equal,
     )
 
-    expected = slow_advantages(reward, group, valid, kind, ddof, eps, singleton)
+    expected = slow_advantages(reward, group, valid, kind, ddof, eps, singleton, equal)
     np.testing.assert_allclose(result, expected, rtol=2e-5, atol=2e-6)
     np.testing.assert_array_equal(np.asarray(result)[~valid | (group < 0)], 0.0)
 
@@ -158,6 +161,16 @@ def test_singleton_rule(kind: AdvantageKind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_equal_rule(kind: AdvantageKind):
+    reward, group = f32([0.1, 0.1, 0.1, 1.0, 0.0, 0.7]), jnp.array([4, 4, 4, 9, 9, 2])
+    zero = group_advantages(reward, group, kind=kind)
+    raw = group_advantages(reward, group, kind=kind, equal="reward")
+    np.testing.assert_array_equal(zero[:3], 0.0)
+    np.testing.assert_array_equal(raw[:3], reward[:3])
+    np.testing.assert_array_equal(raw[3:], zero[3:])  # neither differing rewards nor a singleton
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_rows_may_be_permuted(kind: AdvantageKind):
     rng = np.random.default_rng(0)
     reward, group = rng.normal(size=40).astype(np.float32), rng.integers(0, 6, 40, np.int32)
@@ -197,6 +210,7 @@ def test_no_rollouts():
         ({"eps": -1.0}, "eps is -1.0; it must be a finite number >= 0"),
         ({"eps": float("nan")}, "eps is nan; it must be a finite number >= 0"),
         ({"singleton": "drop"}, "singleton is 'drop'; it must be one of 'zero', 'reward'"),
+        ({"equal": "drop"}, "equal is 'drop'; it must be one of 'zero', 'reward'"),
     ],
 )
 def test_refused_options(options: dict[str, object], message: str, unchecked: None):

@@ -145,7 +145,7 @@ def test_it_compiles_once_for_a_shape(batch: TokenBatch):
 def test_padding_rows_and_columns_change_nothing(
     model: Transformer, batch: TokenBatch, update: Update
 ):
-    padded = TokenBatch(*(jnp.pad(array, ((0, 2), (0, 8))) for array in batch))
+    padded = jax.tree.map(lambda array: jnp.pad(array, ((0, 2), (0, 8))), batch)
     _, metrics = update(init_state(model, OPTIMIZER), batch)
     _, padded_metrics = update(init_state(model, OPTIMIZER), padded)
     np.testing.assert_allclose(padded_metrics, metrics, rtol=1e-5, atol=1e-6)
@@ -160,6 +160,22 @@ def test_a_batch_without_loss_tokens_leaves_the_policy(
     assert metrics.grad_norm == 0.0
     assert metrics.mean_ratio == 1.0
     jax.tree.map(np.testing.assert_array_equal, state.params, start.params)
+
+
+def test_kl_and_entropy_enter_the_loss_with_their_coefficients(
+    model: Transformer, batch: TokenBatch, update: Update
+):
+    with_reference = batch._replace(reference_log_probs=batch.sampling_log_probs - 0.5)
+    objective = ObjectiveConfig(kl_coefficient=0.1, entropy_coefficient=0.01)
+    _, plain = update(init_state(model, OPTIMIZER), batch)
+    _, metrics = make_update(model, OPTIMIZER, objective)(
+        init_state(model, OPTIMIZER), with_reference
+    )
+    assert metrics.kl == pytest.approx(np.exp(-0.5) + 0.5 - 1, rel=1e-4)
+    assert 0 < float(metrics.entropy) <= np.log(POLICY.vocab_size)
+    expected = float(plain.loss) + 0.1 * float(metrics.kl) - 0.01 * float(metrics.entropy)
+    assert metrics.loss == pytest.approx(expected, rel=1e-5)
+    assert plain.kl == 0.0
 
 
 def test_the_model_survives_the_donation_of_its_state(

@@ -1,11 +1,12 @@
-"""`python -m training.demo`: credit for recorded rollouts, then one policy update with it.
+"""`python -m training.demo`: rollouts in a terminal, their credit, pages, one policy update.
 
-Reads top to bottom: traces -> credit on the device -> a table a rollout -> the same tokens as rows
--> one jitted update with plain group advantages (GRPO) and one with dependency weights on top.
+Reads top to bottom: three scripted rollouts of a task, traced in a sandbox and verified -> credit
+on the device -> a table a rollout -> the same tokens as rows -> one jitted update with plain group
+advantages (GRPO) and one with dependency weights on top.
 
-The recorded rollouts say how many tokens each step had, not which, so the update runs on stand-in
-tokens, with each step's share of its rollout kept (see `training.rows`). What it shows is the
-machinery: same loss, another gradient. It learns nothing.
+Scripts stand in for a policy and random ids for its tokens, with each step's share of its rollout
+kept (see `training.rows`). What it shows is the machinery: same loss, another gradient. It learns
+nothing.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple, TypeVar
 
 import jax
@@ -31,14 +33,18 @@ from depgpo_jax.advantages import group_advantages, token_advantages
 from depgpo_jax.batch import TraceBatch, TraceCredit, batch_traces, unpad
 from depgpo_jax.credit import Credit, dependency_credit
 from depgpo_jax.errors import DepgpoError, printable
-from depgpo_jax.explain import LEGEND, explain_table, read_only_commands
-from depgpo_jax.traces import Trace, read_traces
+from depgpo_jax.explain.deeds import read_only_commands
+from depgpo_jax.explain.table import LEGEND, explain_table
+from depgpo_jax.traces import Trace, read_traces, write_traces
 from training.config import ObjectiveConfig, OptimizerConfig, PolicyConfig
 from training.policy.transformer import Transformer
-from training.rows import TokenRows, token_rows
-from training.update import Metrics, TokenBatch, init_state, make_update, policy_log_probs
+from training.rows import token_rows
+from training.scripted import scripted_rollouts
+from training.update import Metrics, init_state, make_update, on_policy_batch
 
-ROLLOUTS = Path(__file__).resolve().parent.parent / "tests" / "real" / "log-summary-group.jsonl"
+FAMILY, SEED = "text_to_csv", 0
+"""The task that the demo runs: log files are to be summed up in a table."""
+
 LOSS_TOKENS = 250
 """Of the longest rollout; enough for each step to keep its share, small enough for two cores."""
 
@@ -59,35 +65,63 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Parse the arguments, run, and turn the package's errors into a message and exit code 1."""
     parser = argparse.ArgumentParser(prog="python -m training.demo", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--traces", type=Path, default=ROLLOUTS, help="a file of traces")
-    parser.add_argument("--out", type=Path, help="folder that also gets the output as demo.txt")
+    parser.add_argument("--traces", type=Path, help="a file of traces instead of new rollouts")
+    parser.add_argument(
+        "--out", type=Path, help="folder that gets the output as demo.txt, and new rollouts"
+    )
     options = parser.parse_args(arguments)
     console = Console(
         width=None if sys.stdout.isatty() else PIPED_WIDTH, record=options.out is not None
     )
     try:
-        demo(console, options.traces)
+        if options.traces is None:
+            traces, name = roll_out(console), f"{FAMILY}-{SEED}"
+        else:
+            traces, name = list(read_traces(options.traces)), options.traces.name
+        demo(console, traces, name)
         if options.out is not None:
             options.out.mkdir(parents=True, exist_ok=True)
             console.save_text(str(options.out / "demo.txt"))
+            if options.traces is None:
+                write_traces(options.out / "rollouts.jsonl", traces)
     except (DepgpoError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-def demo(console: Console, path: Path) -> None:
+def roll_out(console: Console) -> list[Trace]:
+    """Runs the scripts of the task and says how each ended."""
+    console.print(f"[bold]Rollouts[/] of the task {FAMILY}, seed {SEED}, each in a sandbox:")
+    traces: list[Trace] = []
+    with TemporaryDirectory(prefix="depgpo-") as folder:
+        started = time.perf_counter()
+        for trace in scripted_rollouts(FAMILY, SEED, Path(folder) / "task"):
+            took, started = time.perf_counter() - started, time.perf_counter()
+            passed = [] if trace.tests is UNSET else [test.passed for test in trace.tests]
+            console.print(
+                Text(
+                    f"  {trace.trace_id}: {len(trace.commands)} commands, "
+                    f"{sum(passed)} of {len(passed)} tests passed, reward {trace.reward}, "
+                    f"{took:.1f} s"
+                )
+            )
+            traces.append(trace)
+    console.print()
+    return traces
+
+
+def demo(console: Console, traces: Sequence[Trace], name: str) -> None:
     """Credit, tables, one update of each kind, timings."""
     started = time.perf_counter()
-    traces = list(read_traces(path))
     if not traces:
-        console.print("No traces in", Text(printable(path.name)))
+        console.print("No traces in", Text(printable(name)))
         return
     batch = batch_traces(traces)
     credit, credit_time = timed(lambda: dependency_credit(batch))
     advantage = group_advantages(batch.reward, batch.group, batch.trainable)
 
-    console.print(f"[bold]Credit[/] of {len(traces)} rollouts in", Text(printable(path.name)), "\n")
+    console.print(f"[bold]Credit[/] of {len(traces)} rollouts of", Text(printable(name)), "\n")
     show_credit(
         console, traces, unpad(batch, credit), np.asarray(advantage)[: len(traces)].tolist()
     )
@@ -163,20 +197,6 @@ def show_updates(
         "steps, not between rollouts.\n"
     )
     console.print(times_table({"credit kernels": credit_time, "policy update": update_time}), "")
-
-
-def on_policy_batch(model: Transformer, rows: TokenRows, advantage: jax.Array) -> TokenBatch:
-    """Rows with one advantage a rollout; unrecorded log-probabilities are the policy's own."""
-    tokens, is_token = jnp.asarray(rows.tokens), jnp.asarray(rows.is_token)
-    own = policy_log_probs(model)(nnx.state(model), tokens, is_token)
-    recorded = jnp.asarray(rows.has_log_probs)[:, None]
-    return TokenBatch(
-        tokens=tokens,
-        is_token=is_token,
-        loss_mask=jnp.asarray(rows.loss_mask),
-        sampling_log_probs=jnp.where(recorded, jnp.asarray(rows.sampling_log_probs), own),
-        advantages=jnp.broadcast_to(advantage[:, None], tokens.shape),
-    )
 
 
 def metrics_table(metrics: dict[str, Metrics]) -> Table:

@@ -1,4 +1,4 @@
-"""One policy update: forward, clipped objective, AdamW, as a single jitted function."""
+"""One policy update: forward, objective, AdamW, as a single jitted function."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from training.config import ObjectiveConfig, OptimizerConfig
-from training.objectives import clipped_objective, token_log_probs
+from training.objectives import token_entropy, token_log_probs
 from training.policy.transformer import Transformer
+from training.policy_loss import PolicyLoss, policy_loss
+from training.rows import TokenRows
 
 
 class TokenBatch(NamedTuple):
@@ -24,6 +26,8 @@ class TokenBatch(NamedTuple):
     loss_mask: Bool[Array, "B L"]  # tokens that enter the loss; False at padding and at position 0
     sampling_log_probs: Float[Array, "B L"]  # of the policy that wrote them; off the mask: anything
     advantages: Float[Array, "B L"]  # one a token; off the mask: anything
+    # Of the policy to stay near; off the mask: anything; None: no such policy.
+    reference_log_probs: Float[Array, "B L"] | None = None
 
 
 class TrainState(NamedTuple):
@@ -41,6 +45,8 @@ class Metrics(NamedTuple):
     grad_norm: Float[Array, ""]  # global norm before clipping
     clip_fraction: Float[Array, ""]
     mean_ratio: Float[Array, ""]
+    entropy: Float[Array, ""]  # in nats, aggregated as the objective says
+    kl: Float[Array, ""]  # k3 distance to the reference policy; 0 without one
 
 
 Update = Callable[[TrainState, TokenBatch], tuple[TrainState, Metrics]]
@@ -61,7 +67,7 @@ def make_optimizer(config: OptimizerConfig) -> optax.GradientTransformation:
     )
 
 
-def init_state(model: Transformer, config: OptimizerConfig) -> TrainState:
+def init_state(model: nnx.Module, config: OptimizerConfig) -> TrainState:
     """A state at the model's parameters; they are copied, as an update donates its state."""
     params = jax.tree.map(jnp.copy, nnx.state(model))
     return TrainState(params, make_optimizer(config).init(params), jnp.zeros((), jnp.int32))
@@ -77,7 +83,7 @@ def make_update(
     Args:
         model: says which architecture; its parameter values are not used.
         optimizer: as given to `init_state`.
-        objective: clipping and aggregation.
+        objective: surrogate, coefficients and aggregation.
 
     Returns:
         update(state, batch) -> (state, metrics).
@@ -85,26 +91,31 @@ def make_update(
     graph = nnx.graphdef(model)
     transform = make_optimizer(optimizer)
 
-    def loss(params: PyTree[Array], batch: TokenBatch) -> tuple[Array, tuple[Array, Array]]:
-        policy = nnx.merge(graph, params)
-        result = clipped_objective(
-            token_log_probs(policy(batch.tokens, batch.is_token), batch.tokens),
+    def loss(params: PyTree[Array], batch: TokenBatch) -> tuple[Array, PolicyLoss]:
+        logits = nnx.merge(graph, params)(batch.tokens, batch.is_token)
+        parts = policy_loss(
+            token_log_probs(logits, batch.tokens),
             batch.sampling_log_probs,
             batch.advantages,
             batch.loss_mask,
-            clip_low=objective.clip_low,
-            clip_high=objective.clip_high,
-            aggregation=objective.aggregation,
+            objective,
+            reference_log_probs=batch.reference_log_probs,
+            entropy=token_entropy(logits),
         )
-        return result.loss, (result.clip_fraction, result.mean_ratio)
+        return parts.loss, parts
 
     def update(state: TrainState, batch: TokenBatch) -> tuple[TrainState, Metrics]:
-        (value, (clip_fraction, mean_ratio)), grads = jax.value_and_grad(loss, has_aux=True)(
-            state.params, batch
-        )
+        (_, parts), grads = jax.value_and_grad(loss, has_aux=True)(state.params, batch)
         changes, moments = transform.update(grads, state.optimizer, state.params)
         params = optax.apply_updates(state.params, changes)
-        metrics = Metrics(value, optax.tree.norm(grads), clip_fraction, mean_ratio)
+        metrics = Metrics(
+            loss=parts.loss,
+            grad_norm=optax.tree.norm(grads),
+            clip_fraction=parts.clip_fraction,
+            mean_ratio=parts.mean_ratio,
+            entropy=parts.entropy,
+            kl=parts.kl,
+        )
         return TrainState(params, moments, state.step + 1), metrics
 
     return jax.jit(update, donate_argnums=0)
@@ -127,3 +138,28 @@ def policy_log_probs(
         return token_log_probs(nnx.merge(graph, params)(tokens, is_token), tokens)
 
     return log_probs
+
+
+def on_policy_batch(
+    model: Transformer, rows: TokenRows, advantage: Float[Array, " B"]
+) -> TokenBatch:
+    """Rows to learn from, as sampled by the policy at hand.
+
+    Args:
+        model: the policy.
+        rows: tokens, with log-probabilities where the traces have them.
+        advantage: one a rollout, [B], given to each of its tokens.
+
+    Returns:
+        The rows with these advantages; unrecorded log-probabilities are the policy's own.
+    """
+    tokens, is_token = jnp.asarray(rows.tokens), jnp.asarray(rows.is_token)
+    own = policy_log_probs(model)(nnx.state(model), tokens, is_token)
+    recorded = jnp.asarray(rows.has_log_probs)[:, None]
+    return TokenBatch(
+        tokens=tokens,
+        is_token=is_token,
+        loss_mask=jnp.asarray(rows.loss_mask),
+        sampling_log_probs=jnp.where(recorded, jnp.asarray(rows.sampling_log_probs), own),
+        advantages=jnp.broadcast_to(advantage[:, None], tokens.shape),
+    )
