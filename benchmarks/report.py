@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.compiled import FirstCall, Temporaries
@@ -12,6 +10,7 @@ from benchmarks.host_path import ALL, BATCH, PARSE, PLAIN, REPLAY, HostResult
 from benchmarks.kernels import DENSE, NUMBA, OURS, OWN_JIT, PYTHON, KernelResult
 from benchmarks.results import MB, Requirement, Results, requirements
 from benchmarks.timing import Spread
+from benchmarks.writing import page_of, write_results
 
 STAGES = {
     ALL: "JSON bytes → TraceBatch",
@@ -24,22 +23,18 @@ STAGES = {
 
 def markdown(results: Results) -> str:
     """The whole report."""
-    return "\n".join(_sections(results)).rstrip() + "\n"
+    return page_of(_sections(results))
 
 
 def write(results: Results, file: Path) -> list[Path]:
     """Writes the JSON file, and the Markdown beside it."""
-    page = file.with_suffix(".md")
-    everything = asdict(results) | {"requirements": [asdict(r) for r in requirements(results)]}
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(everything, indent=1, ensure_ascii=False) + "\n", "utf-8")
-    page.write_text(markdown(results), "utf-8")
-    return [file, page]
+    held = {"requirements": requirements(results)}
+    return write_results(results, held, markdown(results), file)
 
 
 def requirements_table(found: Sequence[Requirement]) -> list[str]:
     rows = [[r.what, r.bound, r.found, "pass" if r.passed else "FAIL"] for r in found]
-    return _table(["requirement", "bound", "found", ""], rows, left=1)
+    return table(["requirement", "bound", "found", ""], rows, left=1)
 
 
 def _sections(results: Results) -> Iterator[str]:
@@ -94,7 +89,7 @@ def _kernels(kernels: Sequence[KernelResult]) -> Iterator[str]:
     ]
     header = ["B × N", "rule", "ours", "in own `jit`", "numba", "plain Python"]
     header += ["times faster than Python", "time / numba", "in own `jit` / numba"]
-    yield from _table(header, rows, left=2)
+    yield from table(header, rows, left=2)
     for kernel in kernels:
         if DENSE in kernel.seconds:
             yield (
@@ -116,7 +111,7 @@ def _temporaries(found: Sequence[Temporaries]) -> Iterator[str]:
         ]
         for memory in found
     ]
-    yield from _table(["B × N", "temporaries", "arguments", "results"], rows, left=1)
+    yield from table(["B × N", "temporaries", "arguments", "results"], rows, left=1)
 
 
 def _first_calls(found: Sequence[FirstCall]) -> Iterator[str]:
@@ -126,7 +121,7 @@ def _first_calls(found: Sequence[FirstCall]) -> Iterator[str]:
         [call.shape.replace("x", " × "), f"{call.cold:.1f}", _spread(call.cached, "{:.2f}")]
         for call in found
     ]
-    yield from _table(["B × N", "cold", "from the persistent cache"], rows, left=1)
+    yield from table(["B × N", "cold", "from the persistent cache"], rows, left=1)
 
 
 def _host_path(host: HostResult) -> Iterator[str]:
@@ -139,7 +134,7 @@ def _host_path(host: HostResult) -> Iterator[str]:
         [what, _spread(host.commands_per_second[stage], "{:,.0f}")]
         for stage, what in STAGES.items()
     ]
-    yield from _table(["stage", "commands/s"], rows, left=1)
+    yield from table(["stage", "commands/s"], rows, left=1)
     yield f"Times faster than the last row: {_times(host.times_faster_than_plain)}."
     yield ""
 
@@ -163,7 +158,7 @@ def _spread(values: Spread, number: str) -> str:
     return f"{median} ({low}–{high})"
 
 
-def _table(header: list[str], rows: Sequence[list[str]], *, left: int) -> list[str]:
+def table(header: list[str], rows: Sequence[list[str]], *, left: int) -> list[str]:
     """Cells padded to the widest of their column; the first `left` columns to the left."""
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
 

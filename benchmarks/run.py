@@ -1,7 +1,12 @@
 """`make bench`: everything measured in one run, on one core, as a table, JSON and Markdown.
 
     python -m benchmarks.run [--quick] [--only NAME ...] [--out FILE]
+    python -m benchmarks.run --only tracing [--quick] [--out FILE]
+    python -m benchmarks.run --only reuse [--quick] [--out FILE]
+    python -m benchmarks.run --only training [--quick] [--out FILE]
 
+The second measures terminals, tracer and sandboxes, the third how well reused outputs are found,
+the fourth updates of a policy in the file world; each is a part of its own, with its own results.
 Exit status 1: a requirement was missed, or contestants disagreed.
 """
 
@@ -20,6 +25,7 @@ from benchmarks.machine import describe, pin
 DEFAULT_OUT = Path(__file__).resolve().parent / "results" / "cpu.json"
 ROUNDS, QUICK_ROUNDS = 11, 2
 CACHED_STARTS = 3
+TRACING, REUSE, TRAINING = "tracing", "reuse", "training"
 
 Jobs = dict[str, Callable[[], Any]]
 
@@ -27,11 +33,29 @@ Jobs = dict[str, Callable[[], Any]]
 def main(argv: Sequence[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(argv)
+    for part in (TRACING, TRAINING):
+        if part in options.only and options.only != [part]:
+            parser.error(f"--only {part}: allowed alone, since it needs all cores")
+    if TRACING in options.only:
+        from benchmarks import tracing_report
+
+        return tracing_report.run(quick=options.quick, out=options.out)
+    if REUSE in options.only:
+        if options.only != [REUSE]:
+            parser.error(f"--only {REUSE}: allowed alone, since it is no matter of speed")
+        from benchmarks import reuse
+
+        return reuse.run(quick=options.quick, out=options.out)
+    if TRAINING in options.only:
+        from benchmarks import training_report
+
+        return training_report.run(quick=options.quick, out=options.out)
     pinned = pin()
     jobs = all_jobs(quick=options.quick)
     chosen = {name: job for name, job in jobs.items() if any(part in name for part in options.only)}
     if not chosen:
-        parser.error(f"--only: nothing of that name; there are {', '.join(jobs)}")
+        names = ", ".join([*jobs, TRACING, REUSE, TRAINING])
+        parser.error(f"--only: nothing of that name; there are {names}")
 
     from benchmarks import report
     from benchmarks.results import Results, requirements
@@ -83,14 +107,15 @@ def _parser() -> argparse.ArgumentParser:
         nargs="+",
         default=[""],
         metavar="NAME",
-        help="measurements whose name holds one of these, as kernel, 1024x128, slice, host",
+        help="measurements whose name holds one of these, as kernel, 1024x128, slice, host; "
+        "or tracing, reuse, or training",
     )
     parser.add_argument(
         "--out",
         type=Path,
         metavar="FILE",
         help="JSON file, Markdown beside it (default: benchmarks/results/cpu.json after a full run "
-        "of everything, else nothing is written)",
+        "of everything, NAME.json there after a part of its own, else nothing)",
     )
     return parser
 

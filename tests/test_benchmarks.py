@@ -12,7 +12,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import host_path, kernels, report, run
+from benchmarks import (
+    host_path,
+    kernels,
+    report,
+    run,
+    sandboxes,
+    tracing,
+    tracing_report,
+    training_report,
+    world_updates,
+)
 from benchmarks.compiled import Temporaries
 from benchmarks.inputs import inputs, json_lines
 from benchmarks.machine import describe
@@ -21,7 +31,10 @@ from benchmarks.plain_host import plain_host_path
 from benchmarks.plain_python import plain_credit
 from benchmarks.results import Results, requirements
 from benchmarks.timing import alternate, ratio, spread
+from benchmarks.tracing_workloads import Workload
 from depgpo_jax import parse_trace
+from depgpo_jax.tracer.recorder import Recorder
+from depgpo_jax.tracer.strace_log import Parser
 from tests.conftest import ROOT
 from tests.slow_ownership import Json, hunks, lines, whole
 
@@ -151,3 +164,113 @@ def test_an_unknown_name_is_a_usage_error(
     with pytest.raises(SystemExit, match="2"):
         run.main(["--only", "nonsense"])
     assert "there are host/256x128, kernel/1024x16/paper" in capsys.readouterr().err
+
+
+# Tracing.
+
+
+def test_a_quick_run_of_tracing_measures_everything_and_writes_both_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    out = tmp_path / "new" / "tracing.json"
+    cores = os.sched_getaffinity(0)
+    assert run.main(["--only", "tracing", "--quick", "--out", str(out)]) == 0
+    assert os.sched_getaffinity(0) == cores
+    shown = capsys.readouterr().out
+    assert shown == out.with_suffix(".md").read_text("utf-8")
+    for part in ("**Tracing**", "**A short command**", "**Sandboxes and rollouts**", "1 × gcc"):
+        assert part in shown
+    found = json.loads(out.read_text("utf-8"))
+    python, git, _ = found["workloads"]
+    # Every file is written; Python is a file itself. Git's object files come and stay, too.
+    assert python["records"] >= 20
+    assert git["records"] >= 40
+    for workload in found["workloads"]:
+        assert workload["log_bytes"] > 1000
+        for place in ("free", "one core"):
+            assert workload["ratios"][place]["median"] > 0
+            assert 0 < workload["parsing"][place]["median"] < 1
+            assert 0 < workload["recording"][place]["median"] < 1
+    assert [(rate["what"], rate["processes"]) for rate in found["rates"]] == [
+        (what, processes) for what in ("sandbox", "terminal", "rollout") for processes in (1, 2)
+    ]
+    assert all(rate["per_second"] > 0 for rate in found["rates"])
+    assert found["requirements"] == found["aims"] == []
+
+
+def test_what_is_wrapped_to_be_measured_is_put_back():
+    before = (Parser.feed, Recorder.feed, Recorder.finish)
+    with pytest.raises(tracing.WorkloadError, match=r"'exit 3': found exit code 3, .*allowed: 0"):
+        tracing.measure(Workload("wrong", ":", "exit 3", 1.0, 1.0), rounds=1)
+    assert (Parser.feed, Recorder.feed, Recorder.finish) == before
+
+
+def test_bounds_and_aims_of_tracing():
+    def found(ratio: float, share: float) -> tracing.Tracing:
+        places = {place: spread([ratio]) for place in tracing.PLACES}
+        shares = {place: spread([share]) for place in tracing.PLACES}
+        kinds = {tracing.PLAIN: spread([1.0]), tracing.TRACED: spread([ratio])}
+        seconds = dict.fromkeys(tracing.PLACES, kinds)
+        one = spread([ratio])
+        return tracing.Tracing(
+            "w", 2.2, 1.6, seconds, places, places, shares, shares, one, 1_000_000, 7
+        )
+
+    results = tracing_report.TracingResults(describe(pinned=False), quick=False)
+    results.add(found(2.0, 0.15))
+    results.add(sandboxes.Rate(sandboxes.SANDBOX, 2, spread([0.1]), 19.9))
+    assert [each.passed for each in tracing_report.requirements(results)] == [True, False]
+    assert [each.passed for each in tracing_report.aims(results)] == [False, False]
+    shown = tracing_report.markdown(results)
+    assert "| time traced / untraced, w       | <= 2.2 |  2.00 | pass |" in shown
+    assert "| sandboxes a second, 2 processes |  >= 20 |  19.9 | FAIL |" in shown
+    assert "| parsing and recording, w  | <= 20% |   30% | FAIL |" in shown
+
+
+@pytest.mark.parametrize("part", ["tracing", "training"])
+def test_tracing_and_training_are_measured_alone(part: str, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit, match="2"):
+        run.main(["--only", part, "host"])
+    assert f"--only {part}: allowed alone, since it needs all cores" in capsys.readouterr().err
+
+
+def test_a_worker_that_cannot_start_is_said():
+    worker = subprocess.Popen(["true"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    with worker, pytest.raises(RuntimeError, match=r"found that it ended before it was ready"):
+        sandboxes.together([worker])
+
+
+# Training.
+
+
+def test_a_quick_run_of_training_measures_everything_and_writes_both_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    out = tmp_path / "new" / "training.json"
+    cores = os.sched_getaffinity(0)
+    assert run.main(["--only", "training", "--quick", "--out", str(out)]) == 0
+    assert os.sched_getaffinity(0) == cores
+    shown = capsys.readouterr().out
+    assert shown == out.with_suffix(".md").read_text("utf-8")
+    assert "**Updates in the file world**: 16 rollouts of 8 commands" in shown
+    found = json.loads(out.read_text("utf-8"))
+    (updates,) = found["updates"]
+    measured = set(world_updates.CONTESTANTS) - {world_updates.PLAIN}
+    assert updates["seconds"].keys() == updates["first"].keys() == measured
+    assert all(spread["median"] > 0 for spread in updates["seconds"].values())
+    assert all(seconds > 0 for seconds in updates["first_processor"].values())
+    assert found["requirements"] == found["aims"] == []
+
+
+def test_bound_and_aim_of_training():
+    seconds = dict.fromkeys(world_updates.CONTESTANTS, spread([0.2]))
+    first = dict.fromkeys(world_updates.CONTESTANTS, 10.0)
+    found = world_updates.WorldUpdates(512, 16, 1000, seconds, 0.3, first, first, cached=False)
+    results = training_report.TrainingResults(describe(pinned=False), quick=False, updates=[found])
+    (bound,) = training_report.held_against(results, 300.0)
+    (aim,) = training_report.held_against(results, 30.0)
+    assert (bound.passed, aim.passed, aim.found) == (True, False, "39.8")
+    shown = training_report.markdown(results)
+    line = "| s for 150 updates of 512 rollouts, compilation included | <= 30 |  39.8 | FAIL |"
+    assert line in shown
+    assert "5.0 updates a second; processor time of one, all threads: 300 ms." in shown
