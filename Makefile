@@ -19,13 +19,17 @@ PYTEST_ARGS ?= -n 2
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
 export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0
 
-.PHONY: help system setup demo lint format test test-full bench constraints clean
+.PHONY: help system system-test setup demo lint format test test-full bench notebooks constraints clean
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 
 system:
 	@PYTHON=$(PYTHON) scripts/system-packages.sh
+
+# A browser, too, for the tests of pages; nothing else needs one.
+system-test:
+	@PYTHON=$(PYTHON) scripts/system-packages.sh test
 
 $(STAMP): pyproject.toml $(CONSTRAINTS)
 	@scripts/install.sh $(PYTHON) $(VENV) $(CONSTRAINTS)
@@ -38,8 +42,9 @@ constraints/py%.txt:
 
 setup: system $(STAMP)  ## the environment in .venv, with .venv/bin/depgpo
 
-demo: setup  ## credit for real rollouts as a table, and one policy update
-	@$(BIN)/python -m training.demo
+demo: setup  ## rollouts in a sandbox, their credit as tables and pages, one policy update
+	@$(BIN)/python -m training.demo --out out/demo
+	@$(BIN)/depgpo report out/demo/rollouts.jsonl --out out/demo/report
 
 lint: setup  ## style, format and types
 	@$(BIN)/ruff check .
@@ -50,14 +55,18 @@ format: setup  ## put the code into the house format
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-test: lint  ## lint, then every test, in groups with their times
+test: system-test lint  ## lint, then every test, in groups with their times
 	@PYTHON=$(BIN)/python scripts/run-tests.sh $(PYTEST_ARGS)
 
-test-full: test  ## test, then wheel and sdist installed and tried on every Python found
+test-full: test  ## test, then 1,000 rollouts without a leak, then wheel and sdist on every Python found
+	@PYTHONPATH=. $(BIN)/python scripts/check-leaks.py
 	@scripts/check-install.sh $(BIN)/python
 
 bench: setup  ## the speed table of the README
 	@$(BIN)/python -m benchmarks.run
+
+notebooks: setup  ## run every notebook and store its outputs
+	@$(BIN)/python scripts/run-notebooks.py
 
 constraints:  ## renew constraints/ from what installs today (PYTHONS="python3.11 …")
 	@scripts/update-constraints.sh $(or $(PYTHONS),$(PYTHON))

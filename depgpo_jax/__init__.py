@@ -50,21 +50,35 @@ if TYPE_CHECKING:
         ShapeError,
         TraceError,
     )
-    from depgpo_jax.explain import (
-        explain_table,
-        read_only_commands,
-    )
+    from depgpo_jax.explain.deeds import read_only_commands
+    from depgpo_jax.explain.facts import Edge, Reader, ReadPath, Why, WrittenRecords
+    from depgpo_jax.explain.pages.rollout import explain_page
+    from depgpo_jax.explain.places import Places
+    from depgpo_jax.explain.table import explain_table, why_table
+    from depgpo_jax.explain.why import RolloutExplanation, explain_rollout, why
+    from depgpo_jax.explain.words import why_text
     from depgpo_jax.ownership import (
         SURVIVES,
         Segments,
         replay,
     )
+    from depgpo_jax.peers.controls import (
+        last_write_credit,
+        rollout_last_write_credit,
+        shuffled_credit,
+        uniform_credit,
+    )
+    from depgpo_jax.peers.gigpo import gigpo_advantages
+    from depgpo_jax.peers.graph import graph_gpo_advantages
+    from depgpo_jax.peers.states import NO_STATE, step_mask, step_rewards, step_states
+    from depgpo_jax.peers.turns import mt_grpo_advantages
     from depgpo_jax.rollout import (
         NO_STEP,
         DenseRollout,
         dense_rollouts,
     )
     from depgpo_jax.schema import json_schema
+    from depgpo_jax.tokens import step_token_advantages
     from depgpo_jax.traces import (
         Command,
         Step,
@@ -82,6 +96,7 @@ if TYPE_CHECKING:
 __all__ = [
     "NO_GROUP",
     "NO_OWNER",
+    "NO_STATE",
     "NO_STEP",
     "SURVIVES",
     "BatchShape",
@@ -91,7 +106,12 @@ __all__ = [
     "CreditConfig",
     "DenseRollout",
     "DepgpoError",
+    "Edge",
     "MissingExtraError",
+    "Places",
+    "ReadPath",
+    "Reader",
+    "RolloutExplanation",
     "Segments",
     "ShapeError",
     "Step",
@@ -101,23 +121,41 @@ __all__ = [
     "TraceCredit",
     "TraceError",
     "TraceIndex",
+    "Why",
     "Write",
+    "WrittenRecords",
     "__version__",
     "batch_traces",
     "dense_rollouts",
     "dependency_credit",
+    "explain_page",
+    "explain_rollout",
     "explain_table",
+    "gigpo_advantages",
+    "graph_gpo_advantages",
     "group_advantages",
     "index_traces",
     "json_schema",
+    "last_write_credit",
+    "mt_grpo_advantages",
     "parse_trace",
     "read_only_commands",
     "read_traces",
     "replay",
     "rollout_credit",
+    "rollout_last_write_credit",
+    "shuffled_credit",
+    "step_mask",
+    "step_rewards",
+    "step_states",
+    "step_token_advantages",
     "token_advantages",
+    "uniform_credit",
     "unpad",
     "validate_trace",
+    "why",
+    "why_table",
+    "why_text",
     "write_traces",
 ]
 
@@ -145,21 +183,35 @@ _MODULE_OF = {
         "ShapeError",
         "TraceError",
     ),
-    "explain": (
-        "explain_table",
-        "read_only_commands",
-    ),
+    "explain.deeds": ("read_only_commands",),
+    "explain.pages.rollout": ("explain_page",),
+    "explain.table": ("explain_table", "why_table"),
+    "explain.facts": ("Edge", "ReadPath", "Reader", "Why", "WrittenRecords"),
+    "explain.places": ("Places",),
+    "explain.why": ("RolloutExplanation", "explain_rollout", "why"),
+    "explain.words": ("why_text",),
     "ownership": (
         "SURVIVES",
         "Segments",
         "replay",
     ),
+    "peers.controls": (
+        "last_write_credit",
+        "rollout_last_write_credit",
+        "shuffled_credit",
+        "uniform_credit",
+    ),
+    "peers.gigpo": ("gigpo_advantages",),
+    "peers.graph": ("graph_gpo_advantages",),
+    "peers.states": ("NO_STATE", "step_mask", "step_rewards", "step_states"),
+    "peers.turns": ("mt_grpo_advantages",),
     "rollout": (
         "NO_STEP",
         "DenseRollout",
         "dense_rollouts",
     ),
     "schema": ("json_schema",),
+    "tokens": ("step_token_advantages",),
     "traces": (
         "Command",
         "Step",

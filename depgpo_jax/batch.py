@@ -267,6 +267,7 @@ class TraceCredit(NamedTuple):
     on_path_fraction: float
     max_weight_seen: float
     effective_fraction: float
+    segment_relevant: Bool[np.ndarray, " S"]
 
 
 def unpad(batch: TraceBatch, credit: Credit) -> list[TraceCredit]:
@@ -288,9 +289,10 @@ def unpad(batch: TraceBatch, credit: Credit) -> list[TraceCredit]:
             f"{_sizes(batch.recorded)}; give the credit that this batch had"
         )
     host: Credit = jax.device_get(credit)
-    rollouts, commands, steps = jax.device_get(
-        (batch.is_rollout, batch.num_commands, batch.num_steps)
+    rollouts, commands, steps, owners = jax.device_get(
+        (batch.is_rollout, batch.num_commands, batch.num_steps, batch.segment_owner)
     )
+    segments = np.sum(owners != NO_OWNER, axis=1)
     return [
         TraceCredit(
             command_credit=np.asarray(host.command_credit)[row, : commands[row]],
@@ -302,6 +304,7 @@ def unpad(batch: TraceBatch, credit: Credit) -> list[TraceCredit]:
             on_path_fraction=float(host.on_path_fraction[row]),
             max_weight_seen=float(host.max_weight_seen[row]),
             effective_fraction=float(host.effective_fraction[row]),
+            segment_relevant=np.asarray(host.segment_relevant)[row, : segments[row]],
         )
         for row in np.flatnonzero(rollouts)
     ]

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from itertools import islice
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -18,12 +19,16 @@ import click
 from depgpo_jax.cli_console import (
     counted,
     flush_streams,
+    keep_interrupts,
     prepare_streams,
     print_table,
     progress_bars,
 )
-from depgpo_jax.cli_files import refuse_same_file
-from depgpo_jax.cli_options import as_options, credit_options
+from depgpo_jax.cli_files import INDEX, open_report, refuse_same_file
+from depgpo_jax.cli_options import as_options, batch_size_option, credit_options
+from depgpo_jax.cli_replay import replay
+from depgpo_jax.cli_tasks import run
+from depgpo_jax.cli_tracer import doctor, shell, trace
 from depgpo_jax.errors import DepgpoError, TraceError, printable
 from depgpo_jax.traces import TraceIndex, index_traces, open_output
 from depgpo_jax.traces.files import STANDARD, standard_output
@@ -76,6 +81,7 @@ def cli() -> None:
       depgpo validate rollouts.jsonl
       depgpo credit rollouts.jsonl --out credit.parquet
       depgpo explain rollouts.jsonl --trace sum-csv/3
+      depgpo report rollouts.jsonl --out report
       zcat rollouts.jsonl.gz | depgpo credit - --relevance stdout | head -1
 
     \b
@@ -150,13 +156,7 @@ def _echo_bad_lines(index: TraceIndex) -> None:
     metavar="REPORT",
     help="Leave bad lines out and list them in this file, one JSON object each.",
 )
-@click.option(
-    "--batch-size",
-    type=click.IntRange(min=1),
-    default=256,
-    show_default=True,
-    help="Most traces computed together.",
-)
+@batch_size_option
 def credit(file: str, out: str, skip_bad: str | None, batch_size: int, **settings: Any) -> None:
     """Give every command, step and token of each trace in FILE its credit.
 
@@ -229,22 +229,38 @@ def _write_report(index: TraceIndex, path: str) -> None:
 @cli.command()
 @click.argument("file", metavar="FILE")
 @click.option("--trace", "trace_id", metavar="ID", required=True, help="The trace_id to show.")
+@click.option("--why", is_flag=True, help="Print the reasons for each command's credit instead.")
+@click.option(
+    "--html",
+    metavar="OUT",
+    help="Write a page for a browser to this file instead; - is standard output.",
+)
 @credit_options
-def explain(file: str, trace_id: str, **settings: Any) -> None:
-    """Show one trace of FILE as a table: each command's credit, each step's weight.
+def explain(file: str, trace_id: str, why: bool, html: str | None, **settings: Any) -> None:
+    """Show one trace of FILE: each command's credit and why, each step's weight.
+
+    Prints a table of commands, or with --why one of reasons. With --html it writes one page that
+    opens from disk and needs no network: the commands with the dependencies between them, and the
+    reasons for each one's credit.
 
     \b
     Examples:
       depgpo explain rollouts.jsonl --trace sum-csv/3
       depgpo explain rollouts.jsonl --trace sum-csv/3 --relevance stdout --max-weight 4
+      depgpo explain rollouts.jsonl --trace sum-csv/3 --why
+      depgpo explain rollouts.jsonl --trace sum-csv/3 --html sum-csv-3.html
     """
+    if why and html is not None:
+        raise click.UsageError("--why and --html are two ways to see the same; give one.")
+    if html == "":
+        raise click.BadParameter("found no path. Give a file, or - .", param_hint="--html")
+    refuse_same_file({"FILE": file, "--html": html})
     options = as_options(settings)
     from depgpo_jax.batch import MAX_COMMANDS
     from depgpo_jax.cli_credit import credit_traces, file_advantages
-    from depgpo_jax.explain import explain_table
 
     with (
-        progress_bars(hidden=standard_output().isatty()) as bar,
+        progress_bars(hidden=html in (None, STANDARD) and standard_output().isatty()) as bar,
         index_traces(file, max_commands=MAX_COMMANDS, progress=bar("checking")) as index,
     ):
         number = _number(index, trace_id)
@@ -255,7 +271,54 @@ def explain(file: str, trace_id: str, **settings: Any) -> None:
             advantages = advantages[number : number + 1]
         wanted = islice(index.read(), number, number + 1)
         [[result]] = credit_traces(wanted, advantages, options.config, batch_size=1)
-    print_table(explain_table(*result))
+    from depgpo_jax.explain.table import explain_table, why_table
+    from depgpo_jax.explain.why import RolloutExplanation
+
+    if html is None and not why:
+        print_table(explain_table(*result))
+        return
+    trace, credit, advantage = result
+    rollout = RolloutExplanation(trace, options.config, credit)
+    if html is None:
+        print_table(why_table(rollout))
+        return
+    from depgpo_jax.explain.pages.rollout import explain_page
+
+    with open_output(html) as stream:
+        about = [] if options.advantage is None else [f"advantage {options.advantage}"]
+        page = explain_page(rollout, advantage, about=about, source=index.source)
+        stream.write(page.encode())
+
+
+@cli.command()
+@click.argument("file", metavar="FILE")
+@click.option("--out", metavar="DIR", required=True, help="The folder to make.")
+@batch_size_option
+@credit_options
+def report(file: str, out: str, batch_size: int, **settings: Any) -> None:
+    """Write pages about all rollouts of FILE: groups, rollouts side by side, each with its reasons.
+
+    Open DIR/index.html in a browser; nothing needs a network. The pages appear only when all went
+    well. Those of an earlier report are replaced; a DIR that holds anything else is refused.
+
+    \b
+    Examples:
+      depgpo report rollouts.jsonl --out report
+      depgpo report rollouts.jsonl.zst --out report --relevance slice --advantage none
+    """
+    refuse_same_file({"FILE": file, "--out": out})
+    options = as_options(settings)
+    from depgpo_jax.batch import MAX_COMMANDS
+    from depgpo_jax.cli_pages import write_pages
+
+    with (
+        open_report(out, file) as folder,
+        progress_bars() as bar,
+        index_traces(file, max_commands=MAX_COMMANDS, progress=bar("checking")) as index,
+    ):
+        pages = write_pages(index, folder, options, batch_size, bar("writing pages"))
+    shown = printable(str(Path(out, INDEX)))
+    click.echo(f"{counted(pages, 'page')}, to be opened at {shown}")
 
 
 def _number(index: TraceIndex, trace_id: str) -> int | None:
@@ -294,9 +357,14 @@ def schema() -> None:
         stream.write(json.dumps(json_schema(), indent=2, ensure_ascii=False).encode() + b"\n")
 
 
+for _command in (trace, shell, run, replay, doctor):
+    cli.add_command(_command)
+
+
 def main() -> None:
     """The entry of the console script."""
     prepare_streams()
+    keep_interrupts()
     _catch_signals()
     code: object = None
     try:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
@@ -12,8 +14,15 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-Report = Callable[[int, int | None], None]
-"""Called with the bytes done and the bytes in all (None: not known)."""
+from depgpo_jax.traces.files import Progress as ByteProgress
+
+AGAIN_S = 0.02
+"""Until a dropped interrupt comes again."""
+
+_SIGNAL_OF: dict[type[BaseException], signal.Signals] = {
+    KeyboardInterrupt: signal.SIGINT,
+    SystemExit: signal.SIGTERM,
+}
 
 
 def counted(number: int, noun: str) -> str:
@@ -38,6 +47,25 @@ def prepare_streams() -> None:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
 
 
+def keep_interrupts() -> None:
+    """Sends an interrupt again that came where Python drops exceptions.
+
+    A signal may arrive while a finaliser or a callback of the garbage collector runs, JAX's own for
+    one. Python then reports the exception as ignored, and the run would go on.
+    """
+    report = sys.unraisablehook
+
+    def again(unraisable: sys.UnraisableHookArgs) -> None:
+        number = _SIGNAL_OF.get(unraisable.exc_type)
+        if number is None:
+            report(unraisable)
+        else:
+            # Later, and from another thread: raised here it would be dropped as well.
+            threading.Timer(AGAIN_S, os.kill, (os.getpid(), number)).start()
+
+    sys.unraisablehook = again
+
+
 def flush_streams() -> bool:
     """Writes out what standard streams still hold; False if one of them cannot take it."""
     good = True
@@ -51,7 +79,7 @@ def flush_streams() -> bool:
 
 
 @contextmanager
-def progress_bars(*, hidden: bool = False) -> Generator[Callable[[str], Report]]:
+def progress_bars(*, hidden: bool = False) -> Generator[Callable[[str], ByteProgress]]:
     """Bars that vanish when the work is done.
 
     Args:
@@ -71,7 +99,7 @@ def progress_bars(*, hidden: bool = False) -> Generator[Callable[[str], Report]]
         disable=hidden or not console.is_terminal,
     )
 
-    def open_bar(name: str) -> Report:
+    def open_bar(name: str) -> ByteProgress:
         task = bars.add_task(name, total=None)
 
         def report(done: int, total: int | None) -> None:

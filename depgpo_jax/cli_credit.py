@@ -1,4 +1,4 @@
-"""From a file of traces to results, in two passes and in batches: what `credit` and `explain` run.
+"""From a file of traces to results, in two passes and in batches: for all that computes.
 
 The first pass validates the whole file and collects groups and rewards, so that nothing is written
 for a file that turns out to be bad, and so that a group may be spread over it. The second computes.

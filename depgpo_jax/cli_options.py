@@ -28,8 +28,18 @@ class Number(click.FloatRange):
         return number
 
 
+batch_size_option = click.option(
+    "--batch-size",
+    type=click.IntRange(min=1),
+    default=256,
+    show_default=True,
+    help="Most traces computed together.",
+)
+"""How much is computed at once, for the commands that read a whole file."""
+
+
 def credit_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options that say which credit is meant; `credit` and `explain` share them."""
+    """The options that say which credit is meant; `credit`, `explain` and `report` share them."""
     options = (
         click.option(
             "--beta",

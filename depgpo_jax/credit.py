@@ -88,7 +88,7 @@ def rollout_credit(rollout: DenseRollout, config: CreditConfig = DEFAULT_CONFIG)
         support = support_credit(adjacency(rollout), written, beta)
         credit = written + jnp.where(read_only, support.credit, 0.0)
         on_path = on_path | (read_only & support.reaches)
-    step_credit, step_recorded = _by_step(rollout, credit)
+    step_credit, step_recorded = steps_of_rollout(rollout, credit)
     commands = CommandCredit(credit, on_path, writes.relevant, writes.records)
     summary = summarise(
         commands,
@@ -107,7 +107,7 @@ def rollout_credit(rollout: DenseRollout, config: CreditConfig = DEFAULT_CONFIG)
     )
 
 
-def _by_step(
+def steps_of_rollout(
     rollout: DenseRollout, credit: Float32[Array, " N"]
 ) -> tuple[Float32[Array, " T"], Bool[Array, " T"]]:
     """Credit summed over each step's commands, and which steps are recorded."""

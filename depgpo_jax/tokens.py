@@ -1,4 +1,4 @@
-"""From step factors to the advantage of every token that enters the loss."""
+"""From step factors, or step advantages, to the advantage of every token in the loss."""
 
 from __future__ import annotations
 
@@ -67,6 +67,50 @@ def token_advantages(
     weight, _ = token_weights(factor.T, counts.T, credit.max_weight)
     weighted = jnp.take_along_axis(weight.T, step, axis=1) * advantage[:, None]
     return jnp.where(in_loss, weighted, 0.0).astype(jnp.float32)
+
+
+def step_token_advantages(
+    step_advantage: Float[Array, "B T"],
+    step_of_token: Int[Array, "B L"],
+    loss_mask: Shaped[Array, "B L"],
+) -> Float32[Array, "B L"]:
+    """The advantage of each token's step: `A_token = A_t` for every loss token of step t.
+
+    For methods that give every step an advantage of its own (`gigpo_advantages` and its like),
+    where `token_advantages` spreads one advantage a rollout by weights. Nothing is rescaled.
+
+    Padding: tokens outside the mask get 0, whatever their step, and loss tokens of no step (-1, or
+    past the last step) get 0 too, since nobody compared them with anything.
+
+    Args:
+        step_advantage: one finite number a step; anything at padding.
+        step_of_token: the step, from 0, that wrote the token; -1: none (prompt, tool output).
+        loss_mask: nonzero where the token enters the loss.
+
+    Returns:
+        Token advantages, 0 outside the mask.
+
+    Raises:
+        ShapeError: the arguments disagree on B or L, or steps are no integers.
+    """
+    if (
+        step_advantage.ndim != 2
+        or step_of_token.ndim != 2
+        or step_of_token.shape[0] != step_advantage.shape[0]
+        or loss_mask.shape != step_of_token.shape
+        or not jnp.issubdtype(step_of_token.dtype, jnp.integer)
+    ):
+        raise ShapeError(
+            f"step_token_advantages: found step_advantage {step_advantage.shape}, step_of_token "
+            f"{step_of_token.dtype} {step_of_token.shape}, loss_mask {loss_mask.shape}; allowed: "
+            "[B, T], integers [B, L] and [B, L] with one B, padding rows included"
+        )
+    steps = step_advantage.shape[1]
+    written = (loss_mask != 0) & (step_of_token >= 0) & (step_of_token < steps)
+    # One more column, so that there is a place to read from even without any step.
+    padded = jnp.pad(step_advantage, ((0, 0), (0, 1)))
+    chosen = jnp.take_along_axis(padded, jnp.where(written, step_of_token, steps), axis=1)
+    return jnp.where(written, chosen, 0.0).astype(jnp.float32)
 
 
 def _count_tokens(

@@ -30,7 +30,9 @@ for version in 3.11 3.12 3.13; do
       venv/bin/depgpo credit traces.jsonl --advantage none --out credit.jsonl
       venv/bin/python -c "import depgpo_jax; [getattr(depgpo_jax, name) for name in depgpo_jax.__all__]"
       test "$(wc -l <credit.jsonl)" = "$(wc -l <traces.jsonl)"
-      rm credit.jsonl
+      venv/bin/depgpo report traces.jsonl --advantage none --out report
+      test -s report/index.html
+      rm -r credit.jsonl report
     )
     echo "Python $version: $(basename "$package") installs and works"
     tried=$((tried + 1))

@@ -7,11 +7,16 @@ cd "$(dirname "$0")/.."
 python=${PYTHON:-.venv/bin/python}
 export PYTHONUNBUFFERED=1
 
-host=() training=() commands=() kernels=()
+host=() training=() commands=() pages=() tracer=() kernels=()
 while IFS= read -r file; do
   case $(basename "$file") in
+    test_tracer*|test_sandbox*|test_doctor*|test_task*|test_cli_trac*|test_cli_task*|\
+    test_reuse*|test_replay*|test_cli_replay*)
+      tracer+=("$file") ;;
     test_errors*|test_trace*|test_schema*|test_ownership*|test_line_map*|test_oracle*|test_package*)
       host+=("$file") ;;
+    test_browser*|test_page*|test_report*|test_plot*|test_notebook*|test_why*|test_explain*)
+      pages+=("$file") ;;
     test_cli*|test_docs*|test_demo*|test_benchmarks*) commands+=("$file") ;;
     test_training*|test_policy*|test_objectives*|test_rows*|test_update*) training+=("$file") ;;
     *) kernels+=("$file") ;;
@@ -29,9 +34,11 @@ group() {
 }
 
 [ ${#host[@]} -eq 0 ] || group host "${host[@]}" "$@"
+[ ${#tracer[@]} -eq 0 ] || group tracer "${tracer[@]}" "$@"
 [ ${#kernels[@]} -eq 0 ] || group kernels "${kernels[@]}" "$@"
 [ ${#training[@]} -eq 0 ] || group training "${training[@]}" "$@"
 [ ${#commands[@]} -eq 0 ] || group commands "${commands[@]}" "$@"
+[ ${#pages[@]} -eq 0 ] || group pages "${pages[@]}" "$@"
 group docstrings --doctest-modules depgpo_jax -p no:xdist
 
 echo

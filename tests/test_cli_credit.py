@@ -312,7 +312,8 @@ def test_parquet_without_pyarrow_names_the_extra(tmp_path: Path, monkeypatch: py
 def test_a_number_that_is_not_finite_is_refused():
     parsed = parse_trace(json.dumps(trace("a", reward=1)).encode())
     zeros = np.zeros(2, np.float32)
-    broken = TraceCredit(zeros, zeros, zeros, np.full(2, np.inf, np.float32), False, 0, 0, 1, 1)
+    infinite, nothing = np.full(2, np.inf, np.float32), np.zeros(0, np.bool_)
+    broken = TraceCredit(zeros, zeros, zeros, infinite, False, 0, 0, 1, 1, nothing)
     with pytest.raises(DepgpoError, match="holds a number that is not finite"):
         scored(parsed, broken, None)
 

@@ -185,6 +185,22 @@ def test_closed_streams_that_are_not_needed_are_fine(tmp_path: Path):
     assert shell(f"$DEPGPO validate {REAL} >&- 2>&-").returncode == 0
 
 
+def test_a_full_disk_is_told_with_the_file_and_leaves_none(tmp_path: Path):
+    script = (
+        f"mkdir {tmp_path}/small; mount -t tmpfs -o size=4k none {tmp_path}/small; "
+        f"$DEPGPO credit {REAL} --out {tmp_path}/small/credit.csv; code=$?; "
+        f"ls -A {tmp_path}/small; exit $code"
+    )
+    result = shell(f"exec unshare --user --map-root-user --mount bash -c '{script}'")
+    assert result.returncode == 1, result
+    assert result.stdout == b""
+    assert (
+        f"Error: {tmp_path}/small/credit.csv: found a disk that takes no more (No space left on "
+        "device). Allowed: room for the whole output. Free some space, or choose another path. No "
+        "file was left behind."
+    ) in result.stderr.decode()
+
+
 def test_a_stream_that_cannot_be_flushed_is_noticed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(cli_console.sys, "stderr", None)
     assert flush_streams()
@@ -257,3 +273,49 @@ def test_messages_count_in_words(tmp_path: Path):
     assert result.stderr.startswith("1 of 1 line was bad and left out, see ")
     many = write_lines(tmp_path / "many.jsonl", *["{"] * 21)
     assert "... and 1 more bad line in " in run("validate", many).stderr
+
+
+@pytest.mark.parametrize("dropped", ["KeyboardInterrupt", "SystemExit"])
+def test_an_interrupt_that_python_drops_comes_again(dropped: str):
+    code = f"""
+import os, signal, sys, time
+from depgpo_jax.cli_console import keep_interrupts
+
+def stop(number, frame):
+    raise {dropped}
+
+keep_interrupts()
+signal.signal(signal.SIGINT, stop)
+signal.signal(signal.SIGTERM, stop)
+
+class Late:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.1)
+
+try:
+    Late()
+    time.sleep(20)
+except {dropped}:
+    print("ended")
+"""
+    argv = [sys.executable, "-W", "error", "-c", code]
+    run = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert (run.stdout, run.stderr) == ("ended\n", "")
+
+
+def test_other_dropped_exceptions_are_still_reported():
+    code = """
+from depgpo_jax.cli_console import keep_interrupts
+
+keep_interrupts()
+
+class Bad:
+    def __del__(self):
+        raise ValueError("lost")
+
+Bad()
+"""
+    argv = [sys.executable, "-c", code]
+    run = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert "ValueError: lost" in run.stderr

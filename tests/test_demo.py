@@ -7,14 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from depgpo_jax.explain import LEGEND
-from training.demo import LOSS_TOKENS, ROLLOUTS, main
+from depgpo_jax.explain.table import LEGEND
+from depgpo_jax.traces import read_traces
+from training.demo import LOSS_TOKENS, main
+
+REAL = Path(__file__).resolve().parent / "real" / "log-summary-group.jsonl"
 
 
 @pytest.fixture(scope="module")
 def output(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("demo") / "new"
-    assert main(["--out", str(folder)]) == 0
+    assert main(["--traces", str(REAL), "--out", str(folder)]) == 0
     return (folder / "demo.txt").read_text("utf-8")
 
 
@@ -76,5 +79,19 @@ def test_bad_input_is_a_message_and_exit_code_1(tmp_path: Path, capsys: pytest.C
     assert "missing.jsonl" in capsys.readouterr().err
 
 
-def test_the_recorded_rollouts_are_in_the_checkout():
-    assert ROLLOUTS.is_file()
+def test_without_a_file_it_runs_a_task_in_a_sandbox(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert main(["--out", str(tmp_path)]) == 0
+    output = capsys.readouterr().out
+    for name, reward in (("good", "1.0"), ("wasteful", "1.0"), ("wrong", "0.0")):
+        assert re.search(
+            rf"text_to_csv-0/{name}: \d+ commands, \d of 3 tests passed, reward {reward}", output
+        )
+    traces = list(read_traces(tmp_path / "rollouts.jsonl"))
+    assert [trace.reward for trace in traces] == [1.0, 1.0, 0.0]
+    assert all(command.text for trace in traces for command in trace.commands)
+    assert "/app/summary.csv" in traces[0].verifier
+    # The wasteful rollout's first table was overwritten, so only the second one counts.
+    rows = re.findall(r"^ +\d+ +\d+ +\d+ +awk .* (\S+) +\S+ +\S+$", output, re.MULTILINE)
+    assert rows == ["1.000", "0", "1.000", "1.000"]

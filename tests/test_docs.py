@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from depgpo_jax.cli import cli
+from training.tasks import FAMILIES
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
@@ -89,6 +90,7 @@ def test_no_block_is_overlooked(page: Path):
 
 def test_the_commands_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     shutil.copy(ROOT / "tests" / "real" / "log-summary-group.jsonl", tmp_path / "rollouts.jsonl")
+    FAMILIES["text_to_csv"](0, tmp_path / "task")
     monkeypatch.chdir(tmp_path)
     [(_, code)] = blocks(README.read_text("utf-8"), "sh")
     commands = [shlex.split(line, comments=True) for line in code.splitlines()]

@@ -4,6 +4,8 @@
 reader ever meets half a file and a failure leaves nothing behind.
 """
 
+from __future__ import annotations
+
 import gzip
 import io
 import os
@@ -12,13 +14,16 @@ import stat
 import sys
 import zlib
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Final, TextIO
+from typing import TYPE_CHECKING, BinaryIO, Final, TextIO
 
 import zstandard
 
 from depgpo_jax.errors import TraceError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 Progress = Callable[[int, int | None], None]
 """Called with the bytes of the file that were read so far and its size. Where the size is not known
@@ -37,8 +42,14 @@ def source_name(source: str | os.PathLike[str]) -> str:
 
 
 @contextmanager
-def open_raw(source: str | os.PathLike[str]) -> Generator[BinaryIO]:
+def open_raw(
+    source: str | os.PathLike[str], wanted: str = "a file of traces"
+) -> Generator[BinaryIO]:
     """A file's own bytes, compressed or not; "-" is standard input.
+
+    Args:
+        source: the file.
+        wanted: what it should be, for messages.
 
     Raises:
         TraceError: there is no such file, or it may not be read; standard input is closed.
@@ -59,7 +70,7 @@ def open_raw(source: str | os.PathLike[str]) -> Generator[BinaryIO]:
     except OSError as error:
         raise TraceError(
             f"no readable file ({error.strerror})",
-            "a file of traces, or - for standard input",
+            f"{wanted}, or - for standard input",
             "Check the path and its permissions.",
             file=source_name(source),
         ) from None
@@ -186,7 +197,7 @@ def open_output(destination: str | os.PathLike[str]) -> Generator[BinaryIO]:
         destination: the path, or "-".
 
     Raises:
-        TraceError: the file cannot be created; standard output is closed.
+        TraceError: the file cannot be created, or the disk is full; standard output is closed.
     """
     if destination == STANDARD:
         stream = standard_output().buffer
@@ -195,36 +206,68 @@ def open_output(destination: str | os.PathLike[str]) -> Generator[BinaryIO]:
         return
     # A link stays a link: what it points to is replaced.
     path = Path(os.path.realpath(destination))
-    name = os.fspath(destination)
+    name = os.fspath(destination) or "''"
+    aside: Path | None = None
     with ExitStack() as stack:
+        # An interrupt may come at any moment, also when the file has just appeared.
         try:
-            mode = path.stat().st_mode if path.exists() else None
-            if mode is not None and stat.S_ISDIR(mode):
-                raise IsADirectoryError(None, "Is a directory")
-            aside = None
-            if mode is None or stat.S_ISREG(mode):
-                aside = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.part")
-            handle = stack.enter_context((aside or path).open("wb" if aside is None else "xb"))
-        except OSError as error:
-            raise TraceError(
-                f"a place where no file can be written ({error.strerror})",
-                "a path in an existing, writable directory, or - for standard output",
-                "Create the directory, or choose another path.",
-                file=name,
-            ) from None
-        try:
+            try:
+                mode = path.stat().st_mode if path.exists() else None
+                if mode is not None and stat.S_ISDIR(mode):
+                    raise IsADirectoryError(None, "Is a directory")
+                if mode is None or stat.S_ISREG(mode):
+                    aside = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.part")
+                raw = _Written(aside or path, "wb" if aside is None else "xb", name)
+                handle = stack.enter_context(io.BufferedWriter(raw))
+            except OSError as error:
+                raise TraceError(
+                    f"a place where no file can be written ({error.strerror})",
+                    "a path in an existing, writable directory, or - for standard output",
+                    "Create the directory, or choose another path.",
+                    file=name,
+                ) from None
             if aside is not None and mode is not None:
                 aside.chmod(stat.S_IMODE(mode))
             with ExitStack() as compressors:
                 yield _compressed(handle, name, compressors)
             handle.flush()
             if aside is not None:
-                os.fsync(handle.fileno())
+                raw.sync()
                 aside.replace(path)
         except BaseException:
             if aside is not None:
-                aside.unlink(missing_ok=True)
+                with suppress(OSError):
+                    aside.unlink(missing_ok=True)
             raise
+
+
+class _Written(io.FileIO):
+    """A file that says which one it is when the disk takes no more."""
+
+    def __init__(self, path: Path, mode: str, name: str) -> None:
+        super().__init__(path, mode)
+        self._called = name
+
+    def write(self, data: Buffer, /) -> int:
+        with self._full_disk_told():
+            return super().write(data)
+
+    def sync(self) -> None:
+        """Waits until the disk has it."""
+        with self._full_disk_told():
+            os.fsync(self.fileno())
+
+    @contextmanager
+    def _full_disk_told(self) -> Generator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise TraceError(
+                f"a disk that takes no more ({error.strerror})",
+                "room for the whole output",
+                "Free some space, or choose another path. No file was left behind.",
+                file=self._called,
+            ) from None
 
 
 def _compressed(handle: BinaryIO, name: str, stack: ExitStack) -> BinaryIO:
