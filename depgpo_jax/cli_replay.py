@@ -148,6 +148,7 @@ def replay(
             with steps_shown("replaying", total) as step_done:
                 failed = batch.run(config, jobs, store, step_done)
         except BaseException:
+            store.reread()
             if store.kept:
                 click.echo(_kept(store), err=True)
             else:

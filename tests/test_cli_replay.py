@@ -587,3 +587,25 @@ def test_places_that_cannot_be_written_are_found_before_anything_runs(
     assert f"{path}: found a place where no file can be written ({name})" in done.stderr
     assert not (place / "o").exists()
     assert not (place / "o.part").exists()
+
+
+def test_an_interrupt_between_file_and_memory_forgets_nothing(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A signal may come when a replay is in the file and not yet counted."""
+    write = ReplayStore._write
+
+    def interrupted(store: ReplayStore, line: bytes) -> None:
+        write(store, line)
+        if b'"digest"' in line:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(ReplayStore, "_write", interrupted)
+    put(place, "a.json", "ls")
+    done = replay()
+    assert "1 replay kept in out.jsonl.part" in done.stderr
+    monkeypatch.undo()
+    monkeypatch.chdir(place)
+    assert len(kept(place)) == 1
+    replay()
+    assert list(traces(place)) == ["a"]

@@ -78,8 +78,9 @@ class ReplayStore:
             ) from None
         try:
             self._lock()
-            self._end = self._load(json.loads(json.dumps(settings)))
-            self._file.truncate(self._end)
+            self._settings = json.loads(json.dumps(settings))
+            self._end = 0
+            self.reread()
         except BaseException:
             self._file.close()
             raise
@@ -89,6 +90,12 @@ class ReplayStore:
 
     def __exit__(self, *exception: object) -> None:
         self._file.close()
+
+    def reread(self) -> None:
+        """Takes what is kept from the file: after an interrupt the file may know of one more."""
+        self.kept.clear()
+        self._end = self._load(self._settings)
+        self._file.truncate(self._end)
 
     def _lock(self) -> None:
         try:
