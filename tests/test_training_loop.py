@@ -303,7 +303,7 @@ def test_the_command_is_interrupted(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     def interrupted(*_: object, **__: object) -> None:
-        raise RunInterruptedError("update 3 is saved; go on with --resume")
+        raise RunInterruptedError(3)
 
     monkeypatch.setattr("training.train.train", interrupted)
     assert main(["--out", str(place.folder / "none")]) == 130

@@ -103,20 +103,19 @@ class Evaluator:
 
         def one(params: PyTree[Array], number: Int32[Array, ""]) -> _Found:
             for_task, for_player = jax.random.split(jax.random.fold_in(key, number))
-            observation, state = self._world.reset(for_task, self._world_params)
+            observation, state = jax.tree.map(
+                lambda leaf: leaf[None], self._world.reset(for_task, self._world_params)
+            )
+            starts = Starts(observation, state, jnp.zeros(1, jnp.int32))
 
             def sample(key: Key[Array, ""]) -> tuple[Array, Array]:
-                starts = Starts(
-                    *jax.tree.map(lambda leaf: leaf[None], (observation, state)),
-                    jnp.zeros(1, jnp.int32),
-                )
                 done = play(params, key, starts, self._world_params)
                 return done.reward[0] > 0, done.num_steps[0]
 
             succeeds, steps = jax.vmap(sample)(jax.random.split(for_player, samples))
             return _Found(
                 jnp.sum(succeeds, dtype=jnp.int32),
-                state.task.family,
+                state.task.family[0],
                 jnp.mean(steps.astype(jnp.float32)),
             )
 

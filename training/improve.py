@@ -66,7 +66,7 @@ def make_improve(model: RecurrentPolicy, config: WorldUpdateConfig) -> Improve:
             objective,
             reference_log_probs=anchor,
             entropy=entropy,
-            count=share.count,
+            count=share.divisor,
         )
         here = jnp.sum(rows.loss_mask, dtype=jnp.float32) / jnp.maximum(share.tokens, 1.0)
         return found.loss, Learnt(
@@ -80,7 +80,7 @@ def make_improve(model: RecurrentPolicy, config: WorldUpdateConfig) -> Improve:
 
     def minibatch(state: TrainState, rows: Rows, reference: Reference) -> tuple[TrainState, Learnt]:
         share = _Share(
-            count=aggregation_count(rows.loss_mask, objective.aggregation),
+            divisor=aggregation_count(rows.loss_mask, objective.aggregation),
             tokens=jnp.sum(rows.loss_mask, dtype=jnp.float32),
         )
         gradient = jax.grad(loss, has_aux=True)
@@ -138,7 +138,7 @@ def make_improve(model: RecurrentPolicy, config: WorldUpdateConfig) -> Improve:
 class _Share(NamedTuple):
     """What a micro-batch divides by: numbers of its whole minibatch."""
 
-    count: Float32[Array, ""]
+    divisor: Float32[Array, ""]
     tokens: Float32[Array, ""]
 
 

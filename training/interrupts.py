@@ -9,7 +9,15 @@ from contextlib import contextmanager
 
 
 class RunInterruptedError(Exception):
-    """The work was interrupted and is saved; the message says how to go on."""
+    """The work was interrupted and is saved.
+
+    Args:
+        update: the last update that is done.
+    """
+
+    def __init__(self, update: int) -> None:
+        super().__init__(f"update {update} is saved; go on with --resume")
+        self.update = update
 
 
 @contextmanager

@@ -178,7 +178,7 @@ def _learn(
             elif interrupted():
                 checkpoints.save(state)
             if interrupted() and update < config.updates:
-                raise RunInterruptedError(f"update {update} is saved; go on with --resume")
+                raise RunInterruptedError(update)
     return state
 
 
