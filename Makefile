@@ -42,9 +42,10 @@ constraints/py%.txt:
 
 setup: system $(STAMP)  ## the environment in .venv, with .venv/bin/depgpo
 
-demo: setup  ## rollouts in a sandbox, their credit as tables and pages, one policy update
+demo: setup  ## rollouts in a sandbox, their credit as pages; then training in the file world
 	@$(BIN)/python -m training.demo --out out/demo
 	@$(BIN)/depgpo report out/demo/rollouts.jsonl --out out/demo/report
+	@$(BIN)/python -m training.demo_world --out out/demo/training
 
 lint: setup  ## style, format and types
 	@$(BIN)/ruff check .

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -81,18 +81,18 @@ def measure(case: Case, *, rounds: int) -> WorldUpdates:
     config = WorldUpdateConfig(
         groups=case.groups, group_size=case.group_size, credit=CreditConfig(max_weight=2.0)
     )
-    plain = WorldUpdateConfig(groups=case.groups, group_size=case.group_size, weighted=False)
+    plain = replace(config, assignment="group")
     key = jax.random.key(0)
     state = init_state(model, config.optimizer)
     collect, assign, improve = map(jax.jit, world_update_parts(world, model, config))
     first: dict[str, tuple[float, float]] = {}
-    rollouts, first[ROLLOUT] = _first(lambda: collect(state.params, key, params))
-    assigned, first[CREDIT] = _first(lambda: assign(rollouts))
+    (rollouts, _), first[ROLLOUT] = _first(lambda: collect(state.params, key, params))
+    assigned, first[CREDIT] = _first(lambda: assign(rollouts, key))
     advantages = assigned.advantages
     calls: dict[str, Callable[[], Any]] = {
         ROLLOUT: lambda: collect(state.params, key, params),
-        CREDIT: lambda: assign(rollouts),
-        LEARN: lambda: improve(state, key, rollouts, advantages),
+        CREDIT: lambda: assign(rollouts, key),
+        LEARN: lambda: improve(state, key, rollouts, advantages, None),
         WHOLE: _carried(make_world_update(world, model, config), model, config, params),
     }
     if case.with_plain:

@@ -17,7 +17,7 @@ while IFS= read -r file; do
       host+=("$file") ;;
     test_browser*|test_page*|test_report*|test_plot*|test_notebook*|test_why*|test_explain*)
       pages+=("$file") ;;
-    test_cli*|test_docs*|test_demo*|test_benchmarks*) commands+=("$file") ;;
+    test_cli*|test_docs*|test_demo*|test_benchmarks*|test_examples*) commands+=("$file") ;;
     test_training*|test_policy*|test_objectives*|test_rows*|test_update*) training+=("$file") ;;
     *) kernels+=("$file") ;;
   esac

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,10 +22,12 @@ from training.environments.file_world import FileWorld
 from training.environments.presets import SMALL, Preset, regime_a, regime_b
 from training.environments.rollouts import Rollout, start_groups
 from training.policy.recurrent import RecurrentPolicy
+from training.sampling import Collect
 from training.update import TrainState, init_state
 from training.world_metrics import WorldMetrics
 from training.world_update import (
     Parts,
+    UpdateKeys,
     WorldUpdate,
     make_imitation,
     make_world_update,
@@ -39,7 +41,7 @@ CONFIG = WorldUpdateConfig(
     credit=CreditConfig(relevance="slice", max_weight=2.0),
     optimizer=OptimizerConfig(learning_rate=1e-2),
 )
-PLAIN = WorldUpdateConfig(groups=8, group_size=8, weighted=False, optimizer=CONFIG.optimizer)
+PLAIN = replace(CONFIG, assignment="group")
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +60,7 @@ def parts(model: RecurrentPolicy) -> Parts:
 
 
 @pytest.fixture(scope="module")
-def collect(parts: Parts) -> Callable[..., Rollout]:
+def collect(parts: Parts) -> Collect:
     return jax.jit(parts.collect)
 
 
@@ -91,9 +93,9 @@ def warm(model: RecurrentPolicy, preset: Preset) -> TrainState:
 
 
 def test_what_was_sampled_is_what_is_scored(
-    model: RecurrentPolicy, preset: Preset, warm: TrainState, collect: Callable[..., Rollout]
+    model: RecurrentPolicy, preset: Preset, warm: TrainState, collect: Collect
 ):
-    rollouts = collect(warm.params, jax.random.key(0), preset.params)
+    rollouts, _ = collect(warm.params, jax.random.key(0), preset.params)
     policy = nnx.merge(nnx.graphdef(model), warm.params)
     scores = policy.scores(rollouts.starts.observation.prompt, rollouts.feedback, rollouts.action)
     mask = np.asarray(rollouts.loss_mask)
@@ -116,11 +118,9 @@ def test_a_source_that_is_no_token_changes_nothing(model: RecurrentPolicy):
     assert target_score(2, 1) != target_score(2, 5)
 
 
-def test_rollouts_are_reproducible(
-    preset: Preset, warm: TrainState, collect: Callable[..., Rollout]
-):
+def test_rollouts_are_reproducible(preset: Preset, warm: TrainState, collect: Collect):
     one, again, other = (
-        collect(warm.params, jax.random.key(seed), preset.params) for seed in (5, 5, 6)
+        collect(warm.params, jax.random.key(seed), preset.params)[0] for seed in (5, 5, 6)
     )
     jax.tree.map(np.testing.assert_array_equal, one, again)
     assert (one.action != other.action).any()
@@ -134,15 +134,15 @@ def test_it_is_its_parts_one_after_another(
     preset: Preset,
     warm: TrainState,
     parts: Parts,
-    collect: Callable[..., Rollout],
+    collect: Collect,
     update: WorldUpdate,
 ):
     key = jax.random.key(3)
-    for_rollouts, for_order = jax.random.split(key)
-    rollouts = collect(warm.params, for_rollouts, preset.params)
-    assigned = jax.jit(parts.assign)(rollouts)
+    keys = UpdateKeys.of(key)
+    rollouts, _ = collect(warm.params, keys.collect, preset.params)
+    assigned = jax.jit(parts.assign)(rollouts, keys.assign)
     improve = jax.jit(parts.improve)
-    by_parts, learnt = improve(warm, for_order, rollouts, assigned.advantages)
+    by_parts, learnt = improve(warm, keys.improve, rollouts, assigned.advantages, None)
     state, metrics = update(copied(warm), key, preset.params)
     close = partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-5)
     jax.tree.map(close, state.params, by_parts.params)
@@ -162,7 +162,7 @@ def check_metrics(metrics: WorldMetrics, rollouts: Rollout) -> None:
     for number in Family:
         chosen = reward[family == number]
         assert metrics.family_count[number] == len(chosen)
-        assert metrics.family_reward[number] == pytest.approx(chosen.mean() if len(chosen) else 0)
+        assert metrics.family_success[number] == pytest.approx(chosen.mean() if len(chosen) else 0)
     assert metrics.mean_ratio == pytest.approx(1.0, abs=0.1)
     assert 0 < metrics.entropy < np.log(11)
     assert 1 <= metrics.max_weight <= 2.001
@@ -189,8 +189,8 @@ def test_plain_grpo_is_the_same_loss_and_another_gradient(
 def test_another_credit_method_is_another_assign(
     model: RecurrentPolicy, preset: Preset, warm: TrainState, parts: Parts
 ):
-    def nothing(rollouts: Rollout) -> Any:
-        assigned = parts.assign(rollouts)
+    def nothing(rollouts: Rollout, key: jax.Array) -> Any:
+        assigned = parts.assign(rollouts, key)
         return assigned._replace(advantages=jnp.zeros_like(assigned.advantages))
 
     update = make_world_update(WORLD, model, CONFIG, assign=nothing)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
-import operator
 from dataclasses import dataclass, field
-from numbers import Real
-from typing import get_args
+from typing import Literal, get_args
 
 from depgpo_jax.advantages import AdvantageKind
 from depgpo_jax.credit_config import CreditConfig
 from depgpo_jax.errors import ConfigError
+from training.checks import number, one_of, whole
 from training.objectives import Aggregation, Surrogate
 
 
@@ -27,8 +25,8 @@ class PolicyConfig:
 
     def __post_init__(self) -> None:
         for name in ("vocab_size", "width", "num_layers", "num_heads", "mlp_width"):
-            _whole(self, name, getattr(self, name))
-        _number(self, "rope_base", self.rope_base, above=1.0)
+            whole(self, name, getattr(self, name))
+        number(self, "rope_base", self.rope_base, above=1.0)
         if self.width % (2 * self.num_heads):
             raise ConfigError(
                 f"PolicyConfig.width is {self.width} with num_heads {self.num_heads}; it must be "
@@ -50,7 +48,7 @@ class RecurrentConfig:
 
     def __post_init__(self) -> None:
         for name in ("width", "head_width"):
-            _whole(self, name, getattr(self, name))
+            whole(self, name, getattr(self, name))
 
 
 @dataclass(frozen=True)
@@ -82,18 +80,18 @@ class ObjectiveConfig:
     empty: float = 0.0
 
     def __post_init__(self) -> None:
-        _one_of(self, "surrogate", get_args(Surrogate))
-        _number(self, "clip_low", self.clip_low, above=0.0, at_most=1.0)
-        _number(self, "clip_high", self.clip_high, above=0.0)
+        one_of(self, "surrogate", get_args(Surrogate))
+        number(self, "clip_low", self.clip_low, above=0.0, at_most=1.0)
+        number(self, "clip_high", self.clip_high, above=0.0)
         if self.dual_clip is not None:
-            _number(self, "dual_clip", self.dual_clip, above=1.0)
-        _number(self, "delta", self.delta, at_least=0.0, at_most=1.0)
-        _number(self, "kl_coefficient", self.kl_coefficient, at_least=0.0)
-        _number(self, "entropy_coefficient", self.entropy_coefficient, at_least=0.0)
-        _one_of(self, "aggregation", get_args(Aggregation))
+            number(self, "dual_clip", self.dual_clip, above=1.0)
+        number(self, "delta", self.delta, at_least=0.0, at_most=1.0)
+        number(self, "kl_coefficient", self.kl_coefficient, at_least=0.0)
+        number(self, "entropy_coefficient", self.entropy_coefficient, at_least=0.0)
+        one_of(self, "aggregation", get_args(Aggregation))
         if self.norm_length is not None:
-            _whole(self, "norm_length", self.norm_length)
-        _number(self, "empty", self.empty)
+            whole(self, "norm_length", self.norm_length)
+        number(self, "empty", self.empty)
         for name, choice, users in (
             ("dual_clip", "surrogate", ("clip",)),
             ("delta", "surrogate", ("dppo",)),
@@ -147,12 +145,15 @@ class OptimizerConfig:
     max_grad_norm: float = 1.0
 
     def __post_init__(self) -> None:
-        _number(self, "learning_rate", self.learning_rate, above=0.0)
-        _number(self, "b1", self.b1, at_least=0.0, below=1.0)
-        _number(self, "b2", self.b2, at_least=0.0, below=1.0)
-        _number(self, "eps", self.eps, above=0.0)
-        _number(self, "weight_decay", self.weight_decay, at_least=0.0)
-        _number(self, "max_grad_norm", self.max_grad_norm, above=0.0)
+        number(self, "learning_rate", self.learning_rate, above=0.0)
+        number(self, "b1", self.b1, at_least=0.0, below=1.0)
+        number(self, "b2", self.b2, at_least=0.0, below=1.0)
+        number(self, "eps", self.eps, above=0.0)
+        number(self, "weight_decay", self.weight_decay, at_least=0.0)
+        number(self, "max_grad_norm", self.max_grad_norm, above=0.0)
+
+
+Assignment = Literal["group", "depgpo", "shuffled", "last_write", "uniform", "gigpo", "graph_gpo"]
 
 
 @dataclass(frozen=True)
@@ -163,83 +164,51 @@ class WorldUpdateConfig:
         groups: tasks of an update.
         group_size: rollouts of each task.
         minibatches: steps of the optimiser; must divide the number of rollouts.
+        micro_batches: parts of a minibatch whose gradients are added before a step; must divide
+            its rollouts. It saves memory and changes nothing but the order of a sum.
+        refills: DAPO's dynamic sampling. Groups whose rewards are all equal are dropped, and
+            drawn anew up to that many times; 0: off, they stay.
         advantage: what a rollout's reward is compared with.
-        credit: rules of the dependency credit.
-        weighted: False: every token of a rollout gets its group advantage (plain GRPO); the credit
-            is then only reported.
+        assignment: how tokens get their advantage; see `training.assignments`.
+        credit: rules of the dependency credit; it is reported whatever the assignment.
         objective: clipping and aggregation.
         optimizer: AdamW.
 
     Raises:
-        ConfigError: a size is no whole number >= 1, or minibatches do not divide the rollouts.
+        ConfigError: a size is no whole number in its range, minibatches do not divide the rollouts
+            or micro-batches a minibatch, or a word is unknown.
     """
 
     groups: int = 32
     group_size: int = 16
     minibatches: int = 2
+    micro_batches: int = 1
+    refills: int = 0
     advantage: AdvantageKind = "grpo"
+    assignment: Assignment = "depgpo"
     credit: CreditConfig = field(default_factory=CreditConfig)
-    weighted: bool = True
     objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
 
     def __post_init__(self) -> None:
-        for name in ("groups", "group_size", "minibatches"):
-            _whole(self, name, getattr(self, name))
-        _one_of(self, "advantage", get_args(AdvantageKind))
+        for name in ("groups", "group_size", "minibatches", "micro_batches"):
+            whole(self, name, getattr(self, name))
+        whole(self, "refills", self.refills, at_least=0)
+        one_of(self, "advantage", get_args(AdvantageKind))
+        one_of(self, "assignment", get_args(Assignment))
         if self.rollouts % self.minibatches:
             raise ConfigError(
                 f"WorldUpdateConfig.minibatches is {self.minibatches} with {self.groups} groups "
                 f"of {self.group_size}; it must divide the {self.rollouts} rollouts"
             )
+        rows = self.rollouts // self.minibatches
+        if rows % self.micro_batches:
+            raise ConfigError(
+                f"WorldUpdateConfig.micro_batches is {self.micro_batches} with minibatches of "
+                f"{rows} rollouts; it must divide {rows}"
+            )
 
     @property
     def rollouts(self) -> int:
-        """Rollouts of an update."""
+        """Rollouts that an update learns from, at most."""
         return self.groups * self.group_size
-
-
-def _one_of(config: object, name: str, allowed: tuple[str, ...]) -> None:
-    value = getattr(config, name)
-    if value not in allowed:
-        raise ConfigError(
-            f"{type(config).__name__}.{name} is {value!r}; it must be one of "
-            + ", ".join(repr(word) for word in allowed)
-        )
-
-
-def _whole(config: object, name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ConfigError(
-            f"{type(config).__name__}.{name} is {value!r}; it must be a whole number >= 1"
-        )
-
-
-def _number(
-    config: object,
-    name: str,
-    value: object,
-    *,
-    above: float | None = None,
-    at_least: float | None = None,
-    below: float | None = None,
-    at_most: float | None = None,
-) -> None:
-    """Refuse what is no number, bools among it, or outside the bounds, as NaN is of any."""
-    bounds = [
-        (above, ">", operator.gt),
-        (at_least, ">=", operator.ge),
-        (below, "<", operator.lt),
-        (at_most, "<=", operator.le),
-    ]
-    set_bounds = [(bound, sign, holds) for bound, sign, holds in bounds if bound is not None]
-    if (
-        isinstance(value, Real)
-        and not isinstance(value, bool)
-        and math.isfinite(value)
-        and all(holds(value, bound) for bound, _, holds in set_bounds)
-    ):
-        return
-    allowed = " and ".join(f"{sign} {bound:g}" for bound, sign, _ in set_bounds)
-    allowed = f"a finite number {allowed}".rstrip()
-    raise ConfigError(f"{type(config).__name__}.{name} is {value!r}; it must be {allowed}")

@@ -26,40 +26,94 @@ class Assigned(NamedTuple):
     credit: Credit
 
 
+class Drawn(NamedTuple):
+    """What sampling cost and gave, groups that were dropped again included. Parts may be added up.
+
+    Attributes:
+        rollouts: how many.
+        tokens: of the policy, in all of them.
+        steps: commands, `submit` included, in all of them.
+        family_count: rollouts of each family.
+        family_successes: those of them whose reward is positive.
+        reward: sum over the rollouts.
+        groups: how many.
+        flat_groups: those whose rewards are all equal, so that nothing can be learnt from them.
+    """
+
+    rollouts: Int32[Array, ""]
+    tokens: Int32[Array, ""]
+    steps: Int32[Array, ""]
+    family_count: Int32[Array, " 5"]
+    family_successes: Int32[Array, " 5"]
+    reward: Float32[Array, ""]
+    groups: Int32[Array, ""]
+    flat_groups: Int32[Array, ""]
+
+    @classmethod
+    def of(cls, rollouts: Rollout) -> Drawn:
+        """Of finished rollouts."""
+        family = rollouts.starts.state.task.family
+        of_family = family[None] == jnp.arange(NUM_FAMILIES, dtype=jnp.int32)[:, None]
+        succeeds = (rollouts.reward > 0)[None]
+        same_group = rollouts.group[None] == rollouts.group[:, None]
+        differs = jnp.any(same_group & (rollouts.reward[None] != rollouts.reward[:, None]), axis=1)
+        # A group is counted at its first rollout.
+        first = ~jnp.any(jnp.tril(same_group, -1), axis=1)
+        return cls(
+            rollouts=jnp.array(rollouts.reward.shape[0], jnp.int32),
+            tokens=jnp.sum(rollouts.loss_mask, dtype=jnp.int32),
+            steps=jnp.sum(rollouts.num_steps, dtype=jnp.int32),
+            family_count=jnp.sum(of_family, axis=1, dtype=jnp.int32),
+            family_successes=jnp.sum(of_family & succeeds, axis=1, dtype=jnp.int32),
+            reward=jnp.sum(rollouts.reward),
+            groups=jnp.sum(first, dtype=jnp.int32),
+            flat_groups=jnp.sum(first & ~differs, dtype=jnp.int32),
+        )
+
+
 class WorldMetrics(NamedTuple):
     """Numbers of one update. Those of the objective are means over its minibatches.
 
+    Those about reward, families, length, flat groups and budget count all rollouts that were
+    drawn; those about credit the rollouts that the update learnt from.
+
     Attributes:
+        rollouts: that were drawn.
+        tokens: of the policy in them.
         reward: mean over the rollouts.
-        family_reward: the same for each family; 0 for one without a rollout.
+        family_success: share of successes of each family; 0 for one without a rollout.
         family_count: rollouts of each family.
         num_steps: mean length of a rollout.
+        flat_groups: share of groups whose rewards are all equal, so that nothing is learnt.
         loss: of the objective.
         grad_norm: before clipping.
         clip_fraction: loss tokens whose clipped term is the active one.
         mean_ratio: over loss tokens; 1 in the first minibatch.
         entropy: mean over loss tokens, in nats, of what each was drawn from.
+        kl: k3 distance to the reference, aggregated as the objective says; 0 without one.
         max_weight: largest token weight of the batch.
         effective_fraction: mean over the rollouts.
         fallback: share of rollouts without weights of their own.
         on_path_fraction: mean over the rollouts.
-        flat_groups: share of groups whose rewards are all equal, so that nothing is learnt.
     """
 
+    rollouts: Int32[Array, ""]
+    tokens: Int32[Array, ""]
     reward: Float32[Array, ""]
-    family_reward: Float32[Array, " 5"]
+    family_success: Float32[Array, " 5"]
     family_count: Int32[Array, " 5"]
     num_steps: Float32[Array, ""]
+    flat_groups: Float32[Array, ""]
     loss: Float32[Array, ""]
     grad_norm: Float32[Array, ""]
     clip_fraction: Float32[Array, ""]
     mean_ratio: Float32[Array, ""]
     entropy: Float32[Array, ""]
+    kl: Float32[Array, ""]
     max_weight: Float32[Array, ""]
     effective_fraction: Float32[Array, ""]
     fallback: Float32[Array, ""]
     on_path_fraction: Float32[Array, ""]
-    flat_groups: Float32[Array, ""]
 
 
 class Rows(NamedTuple):
@@ -93,26 +147,23 @@ class Learnt(NamedTuple):
     clip_fraction: Float32[Array, ""]
     mean_ratio: Float32[Array, ""]
     entropy: Float32[Array, ""]
+    kl: Float32[Array, ""]
 
 
-def world_metrics(rollouts: Rollout, assigned: Assigned, learnt: Learnt) -> WorldMetrics:
+def world_metrics(drawn: Drawn, credit: Credit, learnt: Learnt) -> WorldMetrics:
     """What is worth watching about an update; see `WorldMetrics`."""
-    family = rollouts.starts.state.task.family
-    of_family = family[None] == jnp.arange(NUM_FAMILIES, dtype=jnp.int32)[:, None]
-    count = jnp.sum(of_family, axis=1, dtype=jnp.int32)
-    rewards = jnp.sum(jnp.where(of_family, rollouts.reward[None], 0.0), axis=1)
-    same_group = rollouts.group[None] == rollouts.group[:, None]
-    differs = jnp.any(same_group & (rollouts.reward[None] != rollouts.reward[:, None]), axis=1)
-    credit = assigned.credit
+    rollouts = drawn.rollouts.astype(jnp.float32)
     return WorldMetrics(
-        reward=jnp.mean(rollouts.reward),
-        family_reward=rewards / jnp.maximum(count, 1),
-        family_count=count,
-        num_steps=jnp.mean(rollouts.num_steps.astype(jnp.float32)),
+        rollouts=drawn.rollouts,
+        tokens=drawn.tokens,
+        reward=drawn.reward / rollouts,
+        family_success=drawn.family_successes / jnp.maximum(drawn.family_count, 1),
+        family_count=drawn.family_count,
+        num_steps=drawn.steps / rollouts,
+        flat_groups=drawn.flat_groups / drawn.groups,
         max_weight=jnp.max(credit.max_weight_seen),
         effective_fraction=jnp.mean(credit.effective_fraction),
         fallback=jnp.mean(credit.fallback.astype(jnp.float32)),
         on_path_fraction=jnp.mean(credit.on_path_fraction),
-        flat_groups=jnp.mean(~differs, dtype=jnp.float32),
         **learnt._asdict(),
     )

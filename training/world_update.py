@@ -12,42 +12,32 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import optax
 from flax import nnx
 from jaxtyping import Array, Float32, Key, PyTree
 
-from depgpo_jax.advantages import group_advantages, token_advantages
+from training.assignments import Assign, make_assign
 from training.config import WorldUpdateConfig
 from training.environments.file_world import FileWorld
-from training.environments.rollouts import (
-    Rollout,
-    credit_of_rollouts,
-    rollout,
-    start_groups,
-)
+from training.environments.rollouts import Rollout, rollout, start_groups
 from training.environments.world_params import WorldParams
+from training.improve import Improve, Reference, make_improve
 from training.objectives import aggregate
 from training.policy.recurrent import RecurrentPolicy, recurrent_sampler
-from training.policy_loss import policy_loss
+from training.sampling import Collect, make_collect
 from training.update import TrainState, make_optimizer
-from training.world_metrics import Assigned, Learnt, Rows, WorldMetrics, world_metrics
+from training.world_metrics import WorldMetrics, world_metrics
 
-Collect = Callable[[PyTree[Array], Key[Array, ""], WorldParams], Rollout]
-Assign = Callable[[Rollout], Assigned]
-Improve = Callable[
-    [TrainState, Key[Array, ""], Rollout, Float32[Array, "B L"]], tuple[TrainState, Learnt]
-]
-WorldUpdate = Callable[[TrainState, Key[Array, ""], WorldParams], tuple[TrainState, WorldMetrics]]
+WorldUpdate = Callable[..., tuple[TrainState, WorldMetrics]]
 
 
 class Parts(NamedTuple):
     """An update's parts, none of them jitted.
 
     Attributes:
-        collect: `(params, key, world params) -> rollouts`: tasks, commands, rewards.
-        assign: `rollouts -> advantages of their tokens`.
-        improve: `(state, key, rollouts, advantages) -> (state, Learnt)`: all minibatches.
+        collect: `(params, key, world params) -> (rollouts, what was drawn in all)`.
+        assign: `(rollouts, key) -> advantages of their tokens`.
+        improve: `(state, key, rollouts, advantages, reference) -> (state, Learnt)`.
     """
 
     collect: Collect
@@ -61,22 +51,26 @@ def world_update_parts(
     """The parts of an update; see `make_world_update`."""
     sampler = recurrent_sampler(model)
 
-    def collect(params: PyTree[Array], key: Key[Array, ""], world_params: WorldParams) -> Rollout:
+    def draw(params: PyTree[Array], key: Key[Array, ""], world_params: WorldParams) -> Rollout:
         for_tasks, for_policy = jax.random.split(key)
         starts = start_groups(world, for_tasks, world_params, config.groups, config.group_size)
         return rollout(world, sampler, params, for_policy, starts, world_params)
 
-    def assign(rollouts: Rollout) -> Assigned:
-        credit = credit_of_rollouts(rollouts, config.credit)
-        advantage = group_advantages(rollouts.reward, rollouts.group, kind=config.advantage)
-        mask = rollouts.tokens(rollouts.loss_mask)
-        if config.weighted:
-            advantages = token_advantages(credit, advantage, rollouts.step_of_token(), mask)
-        else:
-            advantages = jnp.where(mask, advantage[:, None], 0.0)
-        return Assigned(advantages, advantage, credit)
+    return Parts(make_collect(draw, config), make_assign(config), make_improve(model, config))
 
-    return Parts(collect, assign, _improver(model, config))
+
+class UpdateKeys(NamedTuple):
+    """The chance in an update."""
+
+    collect: Key[Array, ""]
+    improve: Key[Array, ""]
+    assign: Key[Array, ""]
+
+    @classmethod
+    def of(cls, key: Key[Array, ""]) -> UpdateKeys:
+        """From one key."""
+        collect, improve = jax.random.split(key)
+        return cls(collect, improve, jax.random.fold_in(key, 2))
 
 
 def make_world_update(
@@ -98,19 +92,19 @@ def make_world_update(
         assign: another way from rollouts to token advantages; None: as `config` says.
 
     Returns:
-        update(state, key, world params) -> (state, metrics).
+        update(state, key, world params, reference=None) -> (state, metrics).
     """
     parts = world_update_parts(world, model, config)
     assign = parts.assign if assign is None else assign
 
     def update(
-        state: TrainState, key: Key[Array, ""], params: WorldParams
+        state: TrainState, key: Key[Array, ""], params: WorldParams, reference: Reference = None
     ) -> tuple[TrainState, WorldMetrics]:
-        for_rollouts, for_order = jax.random.split(key)
-        rollouts = parts.collect(state.params, for_rollouts, params)
-        assigned = assign(rollouts)
-        state, learnt = parts.improve(state, for_order, rollouts, assigned.advantages)
-        return state, world_metrics(rollouts, assigned, learnt)
+        keys = UpdateKeys.of(key)
+        rollouts, drawn = parts.collect(state.params, keys.collect, params)
+        assigned = assign(rollouts, keys.assign)
+        state, learnt = parts.improve(state, keys.improve, rollouts, assigned.advantages, reference)
+        return state, world_metrics(drawn, assigned.credit, learnt)
 
     return jax.jit(update, donate_argnums=0)
 
@@ -143,47 +137,3 @@ def make_imitation(
         return TrainState(params, moments, state.step + 1), value
 
     return jax.jit(step, donate_argnums=0)
-
-
-def _improver(model: RecurrentPolicy, config: WorldUpdateConfig) -> Improve:
-    graph, transform = nnx.graphdef(model), make_optimizer(config.optimizer)
-
-    def loss(params: PyTree[Array], rows: Rows) -> tuple[Float32[Array, ""], Learnt]:
-        policy = nnx.merge(graph, params)
-        scores = policy.scores(rows.prompt, rows.feedback, rows.action)
-        shape = rows.loss_mask.shape
-        token_entropy = scores.entropy.reshape(shape)
-        found = policy_loss(
-            scores.log_probs.reshape(shape),
-            rows.log_probs,
-            rows.advantages,
-            rows.loss_mask,
-            config.objective,
-            entropy=token_entropy,
-        )
-        entropy = aggregate(token_entropy, rows.loss_mask, "token_mean")
-        no_norm = jnp.zeros(())
-        learnt = Learnt(found.loss, no_norm, found.clip_fraction, found.mean_ratio, entropy)
-        return found.loss, learnt
-
-    def improve(
-        state: TrainState, key: Key[Array, ""], rollouts: Rollout, advantages: Float32[Array, "B L"]
-    ) -> tuple[TrainState, Learnt]:
-        order = jax.random.permutation(key, config.rollouts)
-        shape = (config.minibatches, -1)
-        minibatches = jax.tree.map(
-            lambda leaf: leaf[order].reshape(*shape, *leaf.shape[1:]),
-            Rows.of(rollouts, advantages),
-        )
-
-        def one(state: TrainState, rows: Rows) -> tuple[TrainState, Learnt]:
-            grads, learnt = jax.grad(loss, has_aux=True)(state.params, rows)
-            changes, moments = transform.update(grads, state.optimizer, state.params)
-            params = optax.apply_updates(state.params, changes)
-            learnt = learnt._replace(grad_norm=optax.tree.norm(grads))
-            return TrainState(params, moments, state.step + 1), learnt
-
-        state, learnt = jax.lax.scan(one, state, minibatches)
-        return state, jax.tree.map(lambda leaf: jnp.mean(leaf, axis=0), learnt)
-
-    return improve
