@@ -111,7 +111,7 @@ def groups_of(pid: int) -> list[Path]:
     return [group for parent in parents for group in parent.glob(f"depgpo-{pid}-*")]
 
 
-def until(happens: Callable[[], object], seconds: float = 10) -> bool:
+def until(happens: Callable[[], object], seconds: float = 30) -> bool:
     """Waits until a call gives something true."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

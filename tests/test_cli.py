@@ -22,6 +22,7 @@ from depgpo_jax import cli as module
 from depgpo_jax.cli import cli
 from depgpo_jax.cli_console import print_table, progress_bars
 from depgpo_jax.version import __version__
+from tests.processes import Child
 
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden" / "traces.jsonl"
@@ -40,9 +41,9 @@ def start(
     stdin: int | None = None,
     stdout: int | None = None,
     stderr: int | None = None,
-) -> subprocess.Popen[bytes]:
+) -> Child:
     command = [sys.executable, "-W", "error", "-m", "depgpo_jax", *map(str, arguments)]
-    return subprocess.Popen(command, cwd=ROOT, stdin=stdin, stdout=stdout, stderr=stderr)
+    return Child(command, cwd=ROOT, stdin=stdin, stdout=stdout, stderr=stderr)
 
 
 def trace(trace_id: str, **fields: Any) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from depgpo_jax.cli_files import refuse_same_file
 from depgpo_jax.cli_output import open_sink
 from depgpo_jax.errors import TraceError
 from depgpo_jax.traces import index_traces
+from tests.processes import Child
 from tests.test_cli import REAL, ROOT, read_lines, run, start, trace, write_lines
 
 COMMAND = f"{sys.executable} -W error -m depgpo_jax"
@@ -248,7 +249,7 @@ def test_a_sink_is_closed_when_its_block_fails(ending: str, tmp_path: Path):
 
 def test_nohup_is_respected(tmp_path: Path):
     command = ["nohup", sys.executable, "-m", "depgpo_jax", "validate", "-"]
-    with subprocess.Popen(
+    with Child(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         assert process.stdin is not None

@@ -31,6 +31,7 @@ from depgpo_jax.tracer.session import TracedTerminal
 from depgpo_jax.tracer.terminal import SessionLost
 from depgpo_jax.tracer.workplace import Workplace, check_directory, resource_of
 from depgpo_jax.traces import parse_trace
+from tests.processes import Child
 from tests.sandboxes import ROOT, commands, until
 
 
@@ -45,9 +46,9 @@ def run(*arguments: str, stdin: str | None = None) -> Result:
     return CliRunner().invoke(cli, arguments, input=stdin)
 
 
-def start(*arguments: str, **streams: Any) -> subprocess.Popen[Any]:
+def start(*arguments: str, **streams: Any) -> Child:
     argv = [sys.executable, "-W", "error", "-m", "depgpo_jax", *arguments]
-    return subprocess.Popen(argv, env={**os.environ, "PYTHONPATH": str(ROOT)}, **streams)
+    return Child(argv, env={**os.environ, "PYTHONPATH": str(ROOT)}, **streams)
 
 
 def only_trace(text: str) -> dict[str, Any]:
@@ -318,7 +319,7 @@ def test_a_signal_ends_the_sandbox_and_writes_nothing(
 ):
     arguments = ("trace", "--keep", "--out", "t.jsonl", "--", "sh", "-c", "touch new; sleep 4321")
     with start(*arguments, cwd=place, stderr=subprocess.PIPE) as process:
-        assert until(lambda: "sleep 4321 " in commands(), 20)
+        assert until(lambda: "sleep 4321 " in commands(), 60)
         process.send_signal(number)
         _, stderr = process.communicate(timeout=30)
     assert process.returncode == code
@@ -493,7 +494,7 @@ class Typist:
     def type(self, text: str) -> None:
         os.write(self._master, text.encode())
 
-    def see(self, wanted: str, seconds: float = 20.0) -> None:
+    def see(self, wanted: str, seconds: float = 60.0) -> None:
         """Waits for a text, and forgets what was shown up to it."""
         deadline = time.monotonic() + seconds
         while wanted not in self.shown:

@@ -18,6 +18,7 @@ from depgpo_jax.tracer import limits, sandbox, sandbox_layout
 from depgpo_jax.tracer.changes import Change
 from depgpo_jax.tracer.sandbox import Sandbox
 from depgpo_jax.tracer.sandbox_config import SandboxConfig, SandboxError
+from tests.processes import Child
 from tests.sandboxes import commands, groups_of, python, run, running, small, until
 
 STRANGE = b"a:b,c=\\d 'e' \"f\"\n\xff$(x)"
@@ -134,7 +135,7 @@ def test_stopping_what_is_traced(box: Sandbox, tmp_path: Path, tracer_lives: boo
     mark = f"9{int(time.time() * 1000) % 10**9}"
     argv = ["strace", "-f", "-o", str(tmp_path / "log"), *box.enter_prefix()]
     script = f"setsid -f sleep {mark}; sleep {mark}"
-    with subprocess.Popen([*argv, "bash", "-c", script], stdin=subprocess.DEVNULL) as tracer:
+    with Child([*argv, "bash", "-c", script], stdin=subprocess.DEVNULL) as tracer:
         there = lambda: [line for line in commands() if line.startswith(f"sleep {mark}")]  # noqa: E731
         assert until(lambda: len(there()) == 2)
         if not tracer_lives:
@@ -336,7 +337,7 @@ def test_the_wall_time_ends_it() -> None:
     with Sandbox(small(wall_s=0.4)) as box:
         ran = run(box, "sleep 50")
         assert ran.returncode in (-9, 137)
-        assert until(lambda: not box.alive, 5)
+        assert until(lambda: not box.alive)
         assert box.timed_out
         with pytest.raises(SandboxError, match=r"its wall time is over. Allowed: use between"):
             box.enter_prefix()

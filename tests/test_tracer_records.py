@@ -503,7 +503,7 @@ def test_tracer_that_is_killed_leaves_nothing_running(tmp_path: Path):
         pids = [int(pid) for pid in vars(terminal)["_recorder"].pids()]
         commands = validated(terminal.commands(texts))
     assert pids
-    assert until(lambda: not any(_lives(pid) for pid in pids), 3)
+    assert until(lambda: not any(_lives(pid) for pid in pids))
     whole, lost, later = [record(command, tmp_path) for command in commands]
     assert whole == Record(set(), {"f": ONE})
     assert [lost.recorded, later.recorded] == [False, False]
@@ -518,7 +518,7 @@ def test_close_ends_what_left_the_shell(tmp_path: Path):
         assert len(pids) >= 4
         started = time.monotonic()
     assert time.monotonic() - started < 2.0
-    assert until(lambda: not any(_lives(pid) for pid in pids), 3)
+    assert until(lambda: not any(_lives(pid) for pid in pids))
     terminal.close()
 
 

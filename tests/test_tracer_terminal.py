@@ -116,7 +116,7 @@ def test_background_lives_on_until_the_end():
         assert terminal.run("kill -0 $!").exit_code == 0
         assert terminal.run("(setsid sleep 67 &)").exit_code == 0
         (pid,) = [pid for pid in belonging(terminal.process.pid) if _line(pid) == b"sleep\00066\0"]
-    assert until(lambda: not _lives(pid), 3)
+    assert until(lambda: not _lives(pid))
 
 
 def test_programs_have_a_terminal(terminal: Terminal):
@@ -196,7 +196,7 @@ def test_session_that_is_lost_says_so(terminal: Terminal):
     terminal.process.wait()
     with pytest.raises(SessionLost, match=r"its process ended with -9; start a new session"):
         terminal.run("echo x")
-    assert until(lambda: not any(_lives(pid) for pid in pids), 3)
+    assert until(lambda: not any(_lives(pid) for pid in pids))
     with pytest.raises(SessionLost, match="start a new session"):
         terminal.run("echo x")
 
