@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,6 +21,7 @@ from training.checkpoints import (
     Checkpoints,
     Progress,
     RunState,
+    claimed,
     fresh_state,
     load_policy,
     new_model,
@@ -241,6 +243,33 @@ def test_damaged_files(place: Place, tmp_path: Path):
         place.train(str(tmp_path), resume=True)
 
 
+def test_one_process_a_run(place: Place):
+    folder = place.folder / "busy"
+    folder.mkdir()
+    with (
+        claimed(folder),
+        pytest.raises(ConfigError, match=r"busy: another process works on this run; wait for it"),
+    ):
+        place.train("busy")
+
+
+def test_a_resumed_run_needs_all_of_its_checkpoints(place: Place, tmp_path: Path):
+    run = place.folder / "incomplete"
+    shutil.copytree(place.folder / "whole", run)
+    (run / "result.json").unlink()
+    for file in filter(Path.is_file, (run / "checkpoints" / "4" / "state").rglob("*")):
+        file.write_bytes(b"")
+    with pytest.raises(ConfigError, match=r"checkpoints/4: found a damaged checkpoint \(.*remove"):
+        place.train("incomplete", resume=True)
+    shutil.rmtree(run / "checkpoints" / "4")
+    place.train("incomplete", resume=True)
+    place.same("whole", "incomplete")
+    (run / "result.json").unlink()
+    shutil.rmtree(run / "best")
+    with pytest.raises(ConfigError, match=r"best: found no best checkpoint beside .*checkpoints; "):
+        place.train("incomplete", resume=True)
+
+
 def test_policies_of_a_run(place: Place):
     run = place.folder / "whole"
     best = load_policy(run)
@@ -263,6 +292,11 @@ def test_a_warm_start_is_made_once(tmp_path: Path):
     assert looks[-1][1] >= 0.01
     read = warm_start(config, model, tmp_path)
     assert (made.cached, read.cached) == (False, True)
+    (damaged,) = tmp_path.iterdir()
+    for file in filter(Path.is_file, damaged.rglob("*")):
+        file.write_bytes(b"")
+    with pytest.raises(ConfigError, match=r"found a damaged checkpoint"):
+        warm_start(config, model, tmp_path)
     jax.tree.map(np.testing.assert_array_equal, made.params, read.params)
     warm = WarmStartConfig(success=0.99, max_steps=5, check_every=5, rollouts=64)
     hopeless = replace(config, warm_start=warm)

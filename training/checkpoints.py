@@ -10,6 +10,9 @@ result.json          written once, at the very end
 
 from __future__ import annotations
 
+import fcntl
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +23,7 @@ import orbax.checkpoint as ocp
 from flax import nnx
 from jaxtyping import Array, PyTree
 
-from depgpo_jax.errors import ConfigError
+from depgpo_jax.errors import ConfigError, printable
 from depgpo_jax.traces.files import open_output
 from training.config import RecurrentConfig
 from training.policy.recurrent import RecurrentPolicy
@@ -28,7 +31,7 @@ from training.run_config import RunConfig, config_of
 from training.update import TrainState, init_state
 
 CONFIG, RESULT, METRICS, TENSORBOARD = "config.json", "result.json", "metrics.jsonl", "tensorboard"
-LAST, BEST = "checkpoints", "best"
+LAST, BEST, LOCK = "checkpoints", "best", ".lock"
 
 RUN_STREAM = 1
 """Which of a seed's streams of chance the updates draw from; a warm start has another."""
@@ -97,6 +100,11 @@ class Checkpoints:
         self._best.close()
 
     @property
+    def has_best(self) -> bool:
+        """There is a best checkpoint."""
+        return self._best.latest_step() is not None
+
+    @property
     def last_update(self) -> int | None:
         """The newest checkpoint; None: there is none."""
         return self._last.latest_step()
@@ -120,17 +128,16 @@ class Checkpoints:
             which: `"last"`, `"best"` or the number of an update that is still kept.
 
         Raises:
-            ConfigError: there is no such checkpoint.
+            ConfigError: there is no such checkpoint, or it is damaged.
         """
         manager, update = self._find(which)
         arrays = jax.tree.map(ocp.utils.to_shape_dtype_struct, _arrays(like))
-        found = manager.restore(
-            update,
-            args=ocp.args.Composite(
-                state=ocp.args.StandardRestore(arrays), progress=ocp.args.JsonRestore()
-            ),
+        wanted = ocp.args.Composite(
+            state=ocp.args.StandardRestore(arrays), progress=ocp.args.JsonRestore()
         )
-        progress = msgspec.convert(found["progress"], Progress)
+        with damage_told(Path(manager.directory) / str(update)):
+            found = manager.restore(update, args=wanted)
+            progress = msgspec.convert(found["progress"], Progress)
         state = found["state"]
         return RunState(state["train"], jax.random.wrap_key_data(state["key"]), progress)
 
@@ -245,6 +252,40 @@ def write_json(path: Path, value: Any) -> None:
     """Writes a small JSON file, aside first, so that it is whole or not there."""
     with open_output(path) as out:
         out.write(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+
+
+@contextmanager
+def damage_told(folder: Path) -> Generator[None]:
+    """Turns whatever Orbax says about a damaged folder into one error that says what to do.
+
+    Raises:
+        ConfigError: the block raised something else.
+    """
+    try:
+        yield
+    except Exception as error:
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ConfigError(
+            f"{folder}: found a damaged checkpoint ({printable(first)}); remove this folder, and "
+            "what came before it is used, or made anew"
+        ) from error
+
+
+@contextmanager
+def claimed(run: Path) -> Generator[None]:
+    """Keeps other processes out of a run's folder, for as long as the block lasts.
+
+    Raises:
+        ConfigError: another process is at work there.
+    """
+    with (run / LOCK).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(
+                f"{run}: another process works on this run; wait for it, or give another folder"
+            ) from None
+        yield
 
 
 def _manager(folder: Path, *, keep: int) -> ocp.CheckpointManager:

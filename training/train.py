@@ -33,6 +33,7 @@ from training.checkpoints import (
     Checkpoints,
     Progress,
     RunState,
+    claimed,
     fresh_state,
     new_model,
     read_config,
@@ -122,28 +123,42 @@ def train(
         RunInterruptedError: Ctrl-C, or SIGTERM; the state is saved.
     """
     _claim(config, out, resume)
-    finished = read_result(out)
-    if finished is not None:
-        return finished
-    display = RunDisplay(console, config)
+    with claimed(out):
+        finished = read_result(out)
+        if finished is not None:
+            return finished
+        result = _run(config, out, warm_starts, tensorboard, RunDisplay(console, config))
+        write_json(out / RESULT, result)
+    return result
+
+
+def _run(
+    config: RunConfig, out: Path, warm_starts: Path, tensorboard: bool, display: RunDisplay
+) -> dict[str, Any]:
+    """From the warm start, or the last checkpoint, to the test."""
     model = new_model(config.policy, config.seed)
     start = warm_start(config, model, warm_starts, display.warm_step)
     display.warm_started(start)
     exams = Exams(config)
     with Checkpoints(out) as checkpoints:
         state = fresh_state(config, model, start.params)
-        if checkpoints.last_update is not None:
+        begun = checkpoints.last_update is not None
+        if begun:
+            if not checkpoints.has_best:
+                raise ConfigError(
+                    f"{out / BEST}: found no best checkpoint beside {out / LAST}; restore it, or "
+                    "start a run in another folder"
+                )
             state = checkpoints.restore(state)
             display.resumed(state.progress)
         board = out / TENSORBOARD if tensorboard else None
         with MetricLog(out / METRICS, board, resume_from=state.progress.update) as log:
-            if checkpoints.last_update is None:
+            if not begun:
                 state = _validated(state, exams, log, display)
                 checkpoints.save(state)
             state = _learn(config, state, start.params, exams, checkpoints, log, display)
         best = checkpoints.restore(state, "best")
     result = _result(config, state.progress, exams.test(best.train.params))
-    write_json(out / RESULT, result)
     display.finished(result)
     return result
 

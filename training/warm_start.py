@@ -14,6 +14,7 @@ import orbax.checkpoint as ocp
 from jaxtyping import Array, Bool, Key, PyTree
 
 from depgpo_jax.errors import ConfigError
+from training.checkpoints import damage_told
 from training.config import OptimizerConfig
 from training.environments.experts import demonstrations
 from training.environments.prompts import Split
@@ -62,7 +63,7 @@ def warm_start(
         The parameters.
 
     Raises:
-        ConfigError: the success is not reached.
+        ConfigError: the success is not reached, or the cached start is damaged.
     """
     place = (cache / _name(config)).resolve()
     params = init_state(model, config.update.optimizer).params
@@ -71,7 +72,8 @@ def warm_start(
     with ocp.StandardCheckpointer() as checkpointer:
         if place.exists():
             like = jax.tree.map(ocp.utils.to_shape_dtype_struct, params)
-            return WarmStart(checkpointer.restore(place, like), cached=True)
+            with damage_told(place):
+                return WarmStart(checkpointer.restore(place, like), cached=True)
         params = _imitate(config, model, report)
         # Two runs may make the same start at once; Orbax renames it into place when it is whole.
         checkpointer.save(place, params, force=True)
