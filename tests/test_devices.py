@@ -56,7 +56,7 @@ def test_shard_map(family: str, rollouts: int, devices: int):
     assert_bit_identical(found, on_one_device(family, rollouts), f"{devices} devices,")
 
 
-@pytest.mark.parametrize("devices", [1, 2, 4])
+@pytest.mark.parametrize("devices", [2, 4])
 @by_batch
 def test_sharded_input(family: str, rollouts: int, devices: int):
     sharding = NamedSharding(mesh_of(devices), ROLLOUTS)

@@ -7,6 +7,8 @@ from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -50,6 +52,27 @@ def test_pass_at_k_of_many_rollouts():
 def test_refused_counts(successes: list[int], k: int, message: str):
     with pytest.raises(ConfigError, match=message):
         pass_at_k(np.array(successes), 4, k)
+
+
+@pytest.mark.parametrize("k", [2.5, 1.0, True])
+def test_a_k_that_is_no_whole_number_is_refused(unchecked: None, k: float):
+    with pytest.raises(ConfigError, match=rf"pass_at_k: k is {k} with 4 rollouts .* whole number"):
+        pass_at_k(np.array([1]), 4, k)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    ("successes", "message"),
+    [
+        (np.array([], np.int32), r"found 0 successes of dtype int32; it takes at least one, as wh"),
+        (np.array([1, np.nan]), r"found 2 successes of dtype float64; .* Give counts, not shares"),
+        (np.array([0.5]), r"found 1 successes of dtype float64"),
+    ],
+)
+def test_successes_that_are_no_counts_are_refused(
+    unchecked: None, successes: np.ndarray, message: str
+):
+    with pytest.raises(ConfigError, match=message):
+        pass_at_k(successes, 4, 2)
 
 
 # Intervals.
@@ -113,6 +136,8 @@ def test_the_script_knows_the_answer_and_chance_does_not(noisy: Evaluation):
     assert chance.successes.sum() <= 1
     assert 15 < noisy.successes.sum() < 30
     np.testing.assert_array_equal(chance.family, noisy.family)
+    np.testing.assert_array_equal(chance.files, noisy.files)
+    assert len(set(noisy.files.tolist())) == 10
     difference = paired_difference(script, noisy)
     assert difference.mean == pytest.approx(1 - noisy.successes.mean() / 3)
     assert difference.low >= 0
@@ -129,7 +154,7 @@ def test_more_prompts_are_the_same_ones_and_more(noisy: Evaluation):
     more = evaluator(prompts=15)(scripted("noisy-script", PRESET))
     np.testing.assert_array_equal(more.successes[:10], noisy.successes)
     other = evaluator(seed=2)(scripted("noisy-script", PRESET))
-    assert (other.family != noisy.family).any()
+    assert (other.files != noisy.files).all()
 
 
 def test_a_summary_is_plain_json(noisy: Evaluation):
@@ -149,9 +174,28 @@ def test_refused_evaluations(noisy: Evaluation):
         evaluator(prompts=0)
     with pytest.raises(ConfigError, match=r"player is 'expert'; it must be one of script, noisy-"):
         scripted("expert", PRESET)
+    for seed in (-1, 2**32):
+        with pytest.raises(ConfigError, match=rf"Evaluator.seed is {seed}; it must be .* 0 to 42"):
+            evaluator(seed=seed)
     fewer = noisy._replace(player="x", successes=noisy.successes[1:], family=noisy.family[1:])
     with pytest.raises(ConfigError, match=r"noisy-script met 10 prompts, x 9; they must be the sa"):
         paired_difference(noisy, fewer)
+    moved = noisy._replace(player="x", files=np.where(np.arange(10) < 3, -1, noisy.files))
+    moved = moved._replace(files=moved.files.astype(np.int32))
+    with pytest.raises(ConfigError, match=r"3 of the 10 tasks that noisy-script and x met are not"):
+        paired_difference(noisy, moved)
+
+
+def test_other_prompts_and_another_seed_are_the_same_program():
+    """Split and seed are traced, so that JAX's cache has the program already."""
+    test = regime_a(SMALL, Split.TEST)
+    player, texts = scripted("random", PRESET), set[str]()
+    for preset, seed in ((PRESET, 1), (test, 1), (PRESET, 2)):
+        sizes = {"seed": seed, "prompts": 2, "samples": 2, "batch": 4}
+        some_of = Evaluator(preset.world, preset.params, **sizes)._some_of(player.play)
+        arguments = (None, preset.params, jax.random.key(seed), jnp.arange(2, dtype=jnp.int32))
+        texts.add(jax.jit(some_of).lower(*arguments).as_text())
+    assert len(texts) == 1
 
 
 # The command.
@@ -201,6 +245,10 @@ def test_the_command(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
         ([], "there is nobody to play; give --run, --player or both"),
         (["--player", "script", "--k", "1,x"], "--k '1,x': it must be whole numbers with commas"),
         (["--player", "script", "--samples", "0"], "Evaluator.samples is 0; it must be a whole"),
+        (["--player", "script", "--k", "1,9"], "k is 9 with 4 rollouts of each prompt; it must be"),
+        (["--player", "script", "--k", "0"], "k is 0 with 4 rollouts of each prompt; it must be"),
+        (["--player", "script", "--level", "2"], "level is 2.0; it must be in (0, 1), such as"),
+        (["--player", "script", "--seed", str(2**70)], f"Evaluator.seed is {2**70}; it must be a"),
         (["--run", "RUN", "--regime", "a"], "a run brings its own world; leave out --regime and"),
         (["--run", "RUN", "--checkpoint", "7"], "checkpoint 7: this run does not hold it; it hol"),
         (["--run", "RUN", "--run", "OTHER"], "the runs are of different worlds ({'regime': 'a'"),
@@ -209,6 +257,7 @@ def test_the_command(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_refused_arguments(
     run: Path,
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     arguments: list[str],
     message: str,
@@ -220,6 +269,7 @@ def test_refused_arguments(
     state = fresh_state(config, new_model(config.policy))
     with Checkpoints(other) as checkpoints:
         checkpoints.save(state._replace(progress=state.progress.examined(0.1)))
+    monkeypatch.setattr(Evaluator, "__call__", lambda *_: pytest.fail("somebody played already"))
     places = {"RUN": str(run), "OTHER": str(other)}
     out = tmp_path / "found.json"
     given = [places.get(word, word) for word in arguments]

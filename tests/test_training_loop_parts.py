@@ -215,7 +215,7 @@ def test_presets_and_overrides():
         ("updates=0", r"RunConfig.updates is 0; it must be a whole number >= 1"),
         ("updates", r"--set 'updates' has no value; write path=value"),
         ("seed=abc", r"--set seed: Expected `int`, got `str`"),
-        ("seed=-1", r"RunConfig.seed is -1; it must be a whole number >= 0"),
+        ("seed=-1", r"RunConfig.seed is -1; it must be a whole number from 0 to 4294967295"),
         ("regime=d", r"--set regime: Invalid enum value 'd'; it must be one of 'a', 'b', 'c'"),
         ("update.optimizer=1", r"--set update.optimizer: there is no such field; there are method"),
         ("update.credit.beta=2", r"--set update.*CreditConfig.beta: found 2"),

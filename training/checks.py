@@ -8,6 +8,9 @@ from numbers import Real
 
 from depgpo_jax.errors import ConfigError
 
+MAX_SEED = 2**32 - 1
+"""JAX keeps 32 bits of a seed; a larger one would be another one's double."""
+
 
 def one_of(config: object, name: str, allowed: tuple[str, ...]) -> None:
     """Refuse a word that is not among the allowed ones."""
@@ -19,18 +22,20 @@ def one_of(config: object, name: str, allowed: tuple[str, ...]) -> None:
         )
 
 
-def whole(config: object, name: str, value: object, *, at_least: int = 1) -> None:
-    """Refuse what is no whole number, bools among it, or too small."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < at_least:
+def whole(
+    config: object, name: str, value: object, *, at_least: int = 1, at_most: int | None = None
+) -> None:
+    """Refuse what is no whole number, bools among it, or outside the bounds."""
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int)
+        or value < at_least
+        or (at_most is not None and value > at_most)
+    ):
+        allowed = f">= {at_least}" if at_most is None else f"from {at_least} to {at_most}"
         raise ConfigError(
-            f"{type(config).__name__}.{name} is {value!r}; it must be a whole number >= {at_least}"
+            f"{type(config).__name__}.{name} is {value!r}; it must be a whole number {allowed}"
         )
-
-
-def flag(config: object, name: str, value: object) -> None:
-    """Refuse what is neither True nor False."""
-    if not isinstance(value, bool):
-        raise ConfigError(f"{type(config).__name__}.{name} is {value!r}; it must be True or False")
 
 
 def number(

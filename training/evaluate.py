@@ -23,6 +23,7 @@ from training.environments.presets import Preset
 from training.environments.prompts import Split
 from training.evaluation import Evaluation, Evaluator, paired_difference, summary
 from training.exams import TEST_SEED, VALIDATION_SEED
+from training.pass_at_k import check_k, check_level
 from training.players import SCRIPTED_PLAYERS, Player, learned, scripted
 from training.run_config import REGIMES, SIZES
 
@@ -79,6 +80,10 @@ def evaluate(options: argparse.Namespace) -> dict[str, Any]:
         samples=options.samples,
         batch=options.batch,
     )
+    # Before anybody plays: that may take long.
+    for k in ks:
+        check_k(k, options.samples)
+    check_level(options.level)
     evaluations = [evaluator(player) for player in players]
     return {
         "split": options.split,

@@ -11,9 +11,10 @@ import numpy as np
 from jaxtyping import Array, Float32, Int32, Key, PyTree
 
 from depgpo_jax.errors import ConfigError
-from training.checks import whole
+from training.checks import MAX_SEED, whole
 from training.environments.commands import Family
 from training.environments.file_world import FileWorld
+from training.environments.records import state_number
 from training.environments.rollouts import Starts
 from training.environments.world_params import WorldParams
 from training.pass_at_k import Interval, bootstrap, pass_at_k
@@ -29,6 +30,7 @@ class Evaluation(NamedTuple):
         successes: of each prompt, 0 to n.
         family: of each prompt.
         num_steps: mean number of commands of each prompt's rollouts.
+        files: of each prompt, the number of its files at the start: equal files, equal numbers.
     """
 
     player: str
@@ -36,6 +38,7 @@ class Evaluation(NamedTuple):
     successes: Int32[np.ndarray, " _"]
     family: Int32[np.ndarray, " _"]
     num_steps: Float32[np.ndarray, " _"]
+    files: Int32[np.ndarray, " _"]
 
 
 class _Sizes(NamedTuple):
@@ -48,10 +51,16 @@ class _Found(NamedTuple):
     successes: Int32[Array, " _"]
     family: Int32[Array, " _"]
     num_steps: Float32[Array, " _"]
+    files: Int32[Array, " _"]
+
+
+_SomeOf = Callable[[PyTree[Array], WorldParams, Key[Array, ""], Int32[Array, " _"]], _Found]
 
 
 class Evaluator:
     """Plays on the same prompts as often as asked; compiles once for a way of playing.
+
+    Seed and world parameters are traced: other ones find the same program in JAX's cache.
 
     Prompt i and its files come from the seed and i alone, and rollout j of it from the seed, i and
     j: whoever plays, and whatever the batch, meets the same tasks with the same chance.
@@ -59,13 +68,13 @@ class Evaluator:
     Args:
         world: the world.
         world_params: which prompts; decides about regime and split.
-        seed: of the prompts.
+        seed: of the prompts, 0 to `MAX_SEED`.
         prompts: P, how many.
         samples: n, rollouts of each.
         batch: rollouts at a time; rounded up to whole prompts.
 
     Raises:
-        ConfigError: a size is no whole number >= 1.
+        ConfigError: a size is no whole number >= 1, or the seed is out of range.
     """
 
     def __init__(
@@ -81,35 +90,42 @@ class Evaluator:
         self._sizes = _Sizes(prompts, samples, batch)
         for name, value in self._sizes._asdict().items():
             whole(self, name, value)
+        whole(self, "seed", seed, at_least=0, at_most=MAX_SEED)
         self._world, self._world_params, self._seed = world, world_params, seed
         self._play: Play | None = None
-        self._compiled: Callable[..., _Found] | None = None
+        self._compiled: _SomeOf | None = None
 
     def __call__(self, player: Player) -> Evaluation:
         """Lets a player play all prompts."""
         if self._compiled is None or self._play is not player.play:
             self._play, self._compiled = player.play, jax.jit(self._some_of(player.play))
         prompts, samples, batch = self._sizes
+        key = jax.random.key(self._seed)
         at_a_time = min(prompts, -(-batch // samples))
         found: list[_Found] = []
         for begin in range(0, prompts, at_a_time):
             numbers = jnp.arange(begin, begin + at_a_time, dtype=jnp.int32)
-            found.append(self._compiled(player.params, numbers))
+            found.append(self._compiled(player.params, self._world_params, key, numbers))
         columns = [np.concatenate(parts)[:prompts] for parts in zip(*found, strict=True)]
         return Evaluation(player.name, samples, *columns)
 
-    def _some_of(self, play: Play) -> Callable[[PyTree[Array], Int32[Array, " _"]], _Found]:
-        samples, key = self._sizes.samples, jax.random.key(self._seed)
+    def _some_of(self, play: Play) -> _SomeOf:
+        world, samples = self._world, self._sizes.samples
 
-        def one(params: PyTree[Array], number: Int32[Array, ""]) -> _Found:
+        def one(
+            params: PyTree[Array],
+            world_params: WorldParams,
+            key: Key[Array, ""],
+            number: Int32[Array, ""],
+        ) -> _Found:
             for_task, for_player = jax.random.split(jax.random.fold_in(key, number))
             observation, state = jax.tree.map(
-                lambda leaf: leaf[None], self._world.reset(for_task, self._world_params)
+                lambda leaf: leaf[None], world.reset(for_task, world_params)
             )
             starts = Starts(observation, state, jnp.zeros(1, jnp.int32))
 
             def sample(key: Key[Array, ""]) -> tuple[Array, Array]:
-                done = play(params, key, starts, self._world_params)
+                done = play(params, key, starts, world_params)
                 return done.reward[0] > 0, done.num_steps[0]
 
             succeeds, steps = jax.vmap(sample)(jax.random.split(for_player, samples))
@@ -117,9 +133,10 @@ class Evaluator:
                 jnp.sum(succeeds, dtype=jnp.int32),
                 state.task.family[0],
                 jnp.mean(steps.astype(jnp.float32)),
+                state_number(state.lines[0], state.printed[0]),
             )
 
-        return jax.vmap(one, in_axes=(None, 0))
+        return jax.vmap(one, in_axes=(None, None, None, 0))
 
 
 def summary(found: Evaluation, ks: Sequence[int], *, level: float = 0.95) -> dict[str, Any]:
@@ -173,12 +190,18 @@ def paired_difference(
         level: of the interval.
 
     Raises:
-        ConfigError: the prompts differ in number or family, or k is out of range.
+        ConfigError: the tasks differ in number, family or files, or k is out of range.
     """
-    if one.family.shape != other.family.shape or (one.family != other.family).any():
+    if one.family.shape != other.family.shape:
         raise ConfigError(
             f"paired_difference: {one.player} met {one.family.size} prompts, {other.player} "
             f"{other.family.size}; they must be the same ones. Evaluate both with one Evaluator"
+        )
+    differ = (one.family != other.family) | (one.files != other.files)
+    if differ.any():
+        raise ConfigError(
+            f"paired_difference: {differ.sum()} of the {differ.size} tasks that {one.player} and "
+            f"{other.player} met are not the same. Evaluate both with one Evaluator"
         )
     values = [pass_at_k(found.successes, found.samples, k) for found in (one, other)]
     return bootstrap(values[0] - values[1], level=level)

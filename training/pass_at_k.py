@@ -35,7 +35,7 @@ def pass_at_k(
     Reference: Chen et al., arXiv 2107.03374.
 
     Args:
-        successes: c, of each prompt, 0 to n.
+        successes: c, of each prompt, 0 to n; at least one prompt.
         samples: n, rollouts of each prompt.
         k: 1 to n.
 
@@ -43,15 +43,16 @@ def pass_at_k(
         One number a prompt, in [0, 1].
 
     Raises:
-        ConfigError: k or a count is out of range.
+        ConfigError: there are no prompts, or k or a count is no whole number or out of range.
 
     >>> pass_at_k(np.array([0, 1, 4]), samples=4, k=2).tolist()
     [0.0, 0.5, 1.0]
     """
-    if isinstance(k, bool) or not 1 <= k <= samples:
+    check_k(k, samples)
+    if not successes.size or not np.issubdtype(successes.dtype, np.integer):
         raise ConfigError(
-            f"pass_at_k: k is {k!r} with {samples} rollouts of each prompt; "
-            f"it must be a whole number from 1 to {samples}. Take more samples for a larger k"
+            f"pass_at_k: found {successes.size} successes of dtype {successes.dtype}; it takes at "
+            "least one, as whole numbers. Give counts, not shares"
         )
     if ((successes < 0) | (successes > samples)).any():
         raise ConfigError(
@@ -61,6 +62,36 @@ def pass_at_k(
     i = np.arange(1, samples + 1, dtype=np.float64)[None]
     factor = np.where(i > samples - successes[:, None], np.maximum(1.0 - k / i, 0.0), 1.0)
     return 1.0 - np.prod(factor, axis=1)
+
+
+def check_k(k: int, samples: int) -> None:
+    """Refuses a k that `pass_at_k` would refuse, before anybody has played.
+
+    Args:
+        k: of pass@k.
+        samples: rollouts of each prompt.
+
+    Raises:
+        ConfigError: k is no whole number from 1 to `samples`.
+    """
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= samples:
+        raise ConfigError(
+            f"pass_at_k: k is {k!r} with {samples} rollouts of each prompt; "
+            f"it must be a whole number from 1 to {samples}. Take more samples for a larger k"
+        )
+
+
+def check_level(level: float) -> None:
+    """Refuses a level that `bootstrap` would refuse, before anybody has played.
+
+    Args:
+        level: of an interval.
+
+    Raises:
+        ConfigError: it is not in (0, 1).
+    """
+    if not 0.0 < level < 1.0:
+        raise ConfigError(f"bootstrap: level is {level!r}; it must be in (0, 1), such as 0.95")
 
 
 def bootstrap(
@@ -95,8 +126,7 @@ def bootstrap(
             f"bootstrap: found {values.size} values, {np.isfinite(values).sum()} of them finite; "
             "it takes at least one, all finite"
         )
-    if not 0.0 < level < 1.0:
-        raise ConfigError(f"bootstrap: level is {level!r}; it must be in (0, 1), such as 0.95")
+    check_level(level)
     if isinstance(resamples, bool) or resamples < 1:
         raise ConfigError(f"bootstrap: resamples is {resamples!r}; it must be at least 1")
     random, rows = np.random.default_rng(seed), max(1, CHUNK // values.size)

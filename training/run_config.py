@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 import msgspec
 
 from depgpo_jax.errors import ConfigError
-from training.checks import number, one_of, whole
+from training.checks import MAX_SEED, number, one_of, whole
 from training.config import OptimizerConfig, RecurrentConfig, WorldUpdateConfig
 from training.environments.presets import (
     EASY,
@@ -138,7 +138,7 @@ class RunConfig:
         one_of(self, "method", tuple(METHODS))
         one_of(self, "regime", get_args(Regime))
         one_of(self, "size", get_args(SizeName))
-        whole(self, "seed", self.seed, at_least=0)
+        whole(self, "seed", self.seed, at_least=0, at_most=MAX_SEED)
         whole(self, "updates", self.updates)
 
     def preset(self, split: Split) -> Preset:
