@@ -21,7 +21,6 @@ from training.checkpoints import (
     Checkpoints,
     Progress,
     RunState,
-    claimed,
     fresh_state,
     load_policy,
     new_model,
@@ -33,6 +32,7 @@ from training.interrupts import RunInterruptedError, until_interrupted
 from training.metric_log import read_rows
 from training.run_config import RunConfig, WarmStartConfig, run_config
 from training.run_display import RunDisplay
+from training.run_folder import claimed
 from training.train import main, train
 from training.update import init_state
 from training.warm_start import warm_start
@@ -206,7 +206,8 @@ def test_a_sick_run_stops_and_names_its_last_good_checkpoint(place: Place):
     message = r"update \d: grad_norm is .* may be at most 1e-09 .*The last good checkpoint is that "
     with pytest.raises(TrainingDivergedError, match=message) as caught:
         place.train("sick", sick)
-    assert str(caught.value).endswith(f"of update {place.state('sick').progress.update}")
+    last = place.state("sick").progress.update
+    assert f"is that of update {last}. A changed config needs another folder" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -226,9 +227,11 @@ def test_no_folder(place: Place):
     (place.folder / "file").touch()
     with pytest.raises(ConfigError, match=r"file: is no folder; give the path of a new or empty"):
         place.train("file")
-    (place.folder / "headless" / "checkpoints").mkdir(parents=True)
-    with pytest.raises(ConfigError, match=r"headless: holds checkpoints without a config.json"):
-        place.train("headless")
+    for name in ("checkpoints", "result.json", "metrics.jsonl"):
+        (place.folder / f"headless-{name}" / name).mkdir(parents=True)
+        message = rf"holds {name} without a config.json; restore that, or give another folder"
+        with pytest.raises(ConfigError, match=message):
+            place.train(f"headless-{name}")
 
 
 def test_damaged_files(place: Place, tmp_path: Path):
@@ -238,22 +241,29 @@ def test_damaged_files(place: Place, tmp_path: Path):
     with pytest.raises(ConfigError, match=r"config.json: found damaged JSON"):
         read_config(tmp_path)
     (tmp_path / "config.json").write_text((place.folder / "whole" / "config.json").read_text())
-    (tmp_path / "result.json").write_text("[")
-    with pytest.raises(ConfigError, match=r"result.json: found damaged JSON .*; move it away"):
-        place.train(str(tmp_path), resume=True)
+    for damaged, message in (
+        ("[", r"found damaged JSON .*; move"),
+        ("{}", r"found no result of a r"),
+    ):
+        (tmp_path / "result.json").write_text(damaged)
+        with pytest.raises(ConfigError, match=rf"result.json: {message}"):
+            place.train(str(tmp_path), resume=True)
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(ConfigError, match=r"config.json: field 'method' is missing; a config has "):
+        read_config(tmp_path)
 
 
 def test_one_process_a_run(place: Place):
     folder = place.folder / "busy"
-    folder.mkdir()
     with (
-        claimed(folder),
+        claimed(CONFIG, folder, resume=False),
         pytest.raises(ConfigError, match=r"busy: another process works on this run; wait for it"),
     ):
-        place.train("busy")
+        place.train("busy", replace(CONFIG, updates=9), resume=True)
+    assert read_config(folder) == CONFIG
 
 
-def test_a_resumed_run_needs_all_of_its_checkpoints(place: Place, tmp_path: Path):
+def test_a_resumed_run_needs_all_of_its_checkpoints(place: Place, monkeypatch: pytest.MonkeyPatch):
     run = place.folder / "incomplete"
     shutil.copytree(place.folder / "whole", run)
     (run / "result.json").unlink()
@@ -265,9 +275,21 @@ def test_a_resumed_run_needs_all_of_its_checkpoints(place: Place, tmp_path: Path
     place.train("incomplete", resume=True)
     place.same("whole", "incomplete")
     (run / "result.json").unlink()
-    shutil.rmtree(run / "best")
-    with pytest.raises(ConfigError, match=r"best: found no best checkpoint beside .*checkpoints; "):
+    monkeypatch.setattr(Checkpoints, "kept", [1, 3])
+    message = r"incomplete: the best checkpoint, of update \d, is gone; it holds 1, 3. Restore it"
+    with pytest.raises(ConfigError, match=message):
         place.train("incomplete", resume=True)
+
+
+def test_a_run_that_died_in_its_first_save_begins_anew(place: Place):
+    run = place.folder / "early"
+    shutil.copytree(place.folder / "whole", run)
+    (run / "result.json").unlink()
+    shutil.rmtree(run / "checkpoints")
+    if load_policy(place.folder / "whole").update > 0:
+        shutil.rmtree(run / "best")
+    place.train("early", resume=True)
+    place.same("whole", "early")
 
 
 def test_policies_of_a_run(place: Place):
@@ -342,6 +364,13 @@ def test_the_command_is_interrupted(
     monkeypatch.setattr("training.train.train", interrupted)
     assert main(["--out", str(place.folder / "none")]) == 130
     assert capsys.readouterr().err == "interrupted: update 3 is saved; go on with --resume\n"
+
+    def at_once(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("training.train.train", at_once)
+    assert main(["--out", str(place.folder / "none")]) == 130
+    assert "interrupted: what is saved stays; go on with --resume" in capsys.readouterr().err
 
 
 def test_a_second_signal_acts_as_ever():

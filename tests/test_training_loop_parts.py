@@ -22,7 +22,7 @@ from training.config import Assignment, ObjectiveConfig, RecurrentConfig, WorldU
 from training.environments.experts import demonstrations
 from training.environments.presets import SMALL, regime_a
 from training.environments.rollouts import Rollout, start_groups
-from training.health import TrainingDivergedError, check_health
+from training.health import TrainingDivergedError, check_health, check_parameters
 from training.improve import make_improve
 from training.methods import METHODS, with_method
 from training.metric_log import MetricLog, read_rows
@@ -220,6 +220,7 @@ def test_presets_and_overrides():
         ("update.optimizer=1", r"--set update.optimizer: there is no such field; there are method"),
         ("update.credit.beta=2", r"--set update.*CreditConfig.beta: found 2"),
         ("method=grpo", r"--set method: a method sets several fields; choose one with --method"),
+        ("update.assignment=group", r"--set update.assignment: a method sets several fields"),
         ("update.micro_batches=3", r"micro_batches is 3 with minibatches of 256 rollouts"),
         ("update.refills=-1", r"WorldUpdateConfig.refills is -1; it must be a whole number >= 0"),
         ("warm_start.success=1", r"WarmStartConfig.success is 1.0; it must be a finite number >="),
@@ -262,6 +263,9 @@ def test_a_resumed_log_is_that_of_an_uninterrupted_run(tmp_path: Path):
     assert [kept["update"] for kept in rows] == [1, 2, 3]
     assert rows[0]["loss"] is None
     assert read_rows(tmp_path / "none.jsonl") == []
+    path.write_text('{"a": 1}\n')
+    with pytest.raises(TraceError, match=r"line 1: found a line without `update` and `kind`"):
+        read_rows(path)
     path.write_text("[]\n")
     with pytest.raises(TraceError, match=r"m.jsonl, line 1: found a line that is no JSON object"):
         read_rows(path)
@@ -323,3 +327,9 @@ def test_without_a_past_only_the_fixed_limit_counts():
         match=r"at most 1e\+04 \(HealthConfig.grad_norm\). Before: this is the first update",
     ):
         check_health({**GOOD, "grad_norm": 2e4}, [], HealthConfig())
+
+
+def test_parameters_are_looked_at_before_they_are_saved():
+    check_parameters({"a": jnp.ones(3)}, 7)
+    with pytest.raises(TrainingDivergedError, match=r"update 7: parameters after it are not fini"):
+        check_parameters({"a": jnp.array([1.0, jnp.inf])}, 7)

@@ -27,10 +27,8 @@ RUNS = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """After the demo, which was interrupted once and began with another version's run."""
+    """After the demo, which was interrupted once."""
     folder = tmp_path_factory.mktemp("demo")
-    (folder / "grpo").mkdir()
-    write_json(folder / "grpo" / "config.json", replace(RUNS["GRPO"], seed=7))
     console = Console(record=True, width=100)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(demo_world, "RUNS", RUNS)
@@ -49,10 +47,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def run_of(folder: Path, name: str) -> Path:
+    return demo_world.folder_of(folder, name, RUNS[name])
+
+
 def test_the_demo_ends_in_scores_and_a_picture(folder: Path):
     said = (folder / "said.txt").read_text()
     for name in RUNS:
-        result = read_result(folder / name.lower())
+        result = read_result(run_of(folder, name))
         assert result is not None
         assert (
             f"{name}: {result['test']['success']:.3f} of the held-out test rollouts succeed ["
@@ -63,8 +65,13 @@ def test_the_demo_ends_in_scores_and_a_picture(folder: Path):
     assert (folder / "training.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_another_version_of_the_demo_has_other_folders(tmp_path: Path):
+    other = replace(RUNS["GRPO"], seed=7)
+    assert demo_world.folder_of(tmp_path, "GRPO", other) != run_of(tmp_path, "GRPO")
+
+
 def test_a_curve_is_what_the_log_says(folder: Path):
-    curve = read_curve(folder / "grpo", "GRPO")
+    curve = read_curve(run_of(folder, "GRPO"), "GRPO")
     assert curve.rollouts == [0, 32]
     assert curve.success[curve.best] == max(curve.success)
     figure = plot_runs([curve, curve._replace(name="other", test=None)], "two")
@@ -75,8 +82,8 @@ def test_a_curve_is_what_the_log_says(folder: Path):
 
 
 def test_runs_that_are_not_finished(folder: Path):
-    curve = read_curve(folder / "grpo")._replace(test=None)
-    assert curve.name == "grpo"
+    curve = read_curve(run_of(folder, "GRPO"))._replace(test=None)
+    assert curve.name.startswith("grpo-")
     right = plot_runs([curve]).axes[1]
     assert right.texts[0].get_text() == "no run is finished"
 
@@ -99,7 +106,7 @@ def test_too_many_runs_are_no_picture(count: int):
 
 
 def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    runs = [str(folder / name.lower()) for name in RUNS]
+    runs = [str(run_of(folder, name)) for name in RUNS]
     assert main([*runs, "--out", str(tmp_path / "new" / "runs.svg")]) == 0
     assert "<svg" in (tmp_path / "new" / "runs.svg").read_text("utf-8")
     assert main([*runs, "--out", str(tmp_path / "runs.txt")]) == 1

@@ -10,7 +10,6 @@ result.json          written once, at the very end
 
 from __future__ import annotations
 
-import fcntl
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,7 +30,7 @@ from training.run_config import RunConfig, config_of
 from training.update import TrainState, init_state
 
 CONFIG, RESULT, METRICS, TENSORBOARD = "config.json", "result.json", "metrics.jsonl", "tensorboard"
-LAST, BEST, LOCK = "checkpoints", "best", ".lock"
+LAST, BEST = "checkpoints", "best"
 
 RUN_STREAM = 1
 """Which of a seed's streams of chance the updates draw from; a warm start has another."""
@@ -100,9 +99,9 @@ class Checkpoints:
         self._best.close()
 
     @property
-    def has_best(self) -> bool:
-        """There is a best checkpoint."""
-        return self._best.latest_step() is not None
+    def kept(self) -> list[int]:
+        """The updates whose states are there, in order."""
+        return sorted({*self._last.all_steps(), *self._best.all_steps()})
 
     @property
     def last_update(self) -> int | None:
@@ -138,7 +137,7 @@ class Checkpoints:
         with damage_told(Path(manager.directory) / str(update)):
             found = manager.restore(update, args=wanted)
             progress = msgspec.convert(found["progress"], Progress)
-        state = found["state"]
+        state = uncommitted(found["state"])
         return RunState(state["train"], jax.random.wrap_key_data(state["key"]), progress)
 
     def _find(self, which: str | int) -> tuple[ocp.CheckpointManager, int]:
@@ -153,10 +152,9 @@ class Checkpoints:
             wanted = update if isinstance(which, str) else which
             if wanted is not None and wanted in manager.all_steps():
                 return manager, wanted
-        kept = sorted({*self._last.all_steps(), *self._best.all_steps()})
         raise ConfigError(
             f"checkpoint {which!r}: this run does not hold it; it holds "
-            f"{', '.join(map(str, kept)) or 'none'}, 'last' and 'best' among them"
+            f"{', '.join(map(str, self.kept)) or 'none'}, 'last' and 'best' among them"
         )
 
 
@@ -222,7 +220,7 @@ def read_config(run: Path) -> RunConfig:
     path = run / CONFIG
     try:
         tree: dict[str, Any] = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         raise ConfigError(
             f"{run}: found no {CONFIG} there; give the folder that training.train wrote with --out"
         ) from None
@@ -241,11 +239,14 @@ def read_result(run: Path) -> dict[str, Any] | None:
     """
     path = run / RESULT
     try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+        result = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
     except FileNotFoundError:
         return None
     except msgspec.MsgspecError as error:
         raise ConfigError(f"{path}: found damaged JSON ({error}); move it away") from None
+    if not isinstance(result.get("test"), dict) or "best_update" not in result:
+        raise ConfigError(f"{path}: found no result of a run in it; move it away")
+    return result
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -266,26 +267,14 @@ def damage_told(folder: Path) -> Generator[None]:
     except Exception as error:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ConfigError(
-            f"{folder}: found a damaged checkpoint ({printable(first)}); remove this folder, and "
-            "what came before it is used, or made anew"
+            f"{folder}: found a damaged checkpoint ({printable(first)}); restore this folder, or "
+            "remove it: what came before it is used, or made anew"
         ) from error
 
 
-@contextmanager
-def claimed(run: Path) -> Generator[None]:
-    """Keeps other processes out of a run's folder, for as long as the block lasts.
-
-    Raises:
-        ConfigError: another process is at work there.
-    """
-    with (run / LOCK).open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ConfigError(
-                f"{run}: another process works on this run; wait for it, or give another folder"
-            ) from None
-        yield
+def uncommitted(arrays: PyTree[Array]) -> PyTree[Array]:
+    """The same arrays, bound to no device, as computed ones are: what is compiled stays in use."""
+    return jax.tree.map(jnp.asarray, jax.device_get(arrays))
 
 
 def _manager(folder: Path, *, keep: int) -> ocp.CheckpointManager:

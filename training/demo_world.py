@@ -8,7 +8,7 @@ seed says how a run goes, not which method is better.
 from __future__ import annotations
 
 import argparse
-import shutil
+import hashlib
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -16,10 +16,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+import msgspec
 from rich.console import Console
 
 from depgpo_jax.errors import DepgpoError
-from training.checkpoints import CONFIG, read_config
 from training.interrupts import RunInterruptedError
 from training.run_config import RunConfig, run_config
 from training.run_plot import plot_runs, read_curve, save
@@ -64,13 +64,14 @@ def demo(console: Console, out: Path, runs: Mapping[str, RunConfig]) -> None:
     started = time.perf_counter()
     results = {}
     for name, config in runs.items():
-        folder = out / name.lower()
-        if (folder / CONFIG).exists() and read_config(folder) != config:
-            shutil.rmtree(folder)  # of another version of this demo
         results[name] = train(
-            config, folder, resume=True, warm_starts=out / "warm-starts", console=console
+            config,
+            folder_of(out, name, config),
+            resume=True,
+            warm_starts=out / "warm-starts",
+            console=console,
         )
-    curves = [read_curve(out / name.lower(), name) for name in runs]
+    curves = [read_curve(folder_of(out, name, config), name) for name, config in runs.items()]
     picture = out / "training.png"
     first = next(iter(runs.values()))
     title = f"File world, regime {first.regime.upper()}, {first.update.rollouts} rollouts an update"
@@ -85,6 +86,12 @@ def demo(console: Console, out: Path, runs: Mapping[str, RunConfig]) -> None:
             highlight=False,
         )
     console.print(f"{picture} shows both runs. {time.perf_counter() - started:.0f} s in all.")
+
+
+def folder_of(out: Path, name: str, config: RunConfig) -> Path:
+    """A run's folder; other versions of this demo, with other configs, have others."""
+    digest = hashlib.sha256(msgspec.json.encode(config)).hexdigest()[:8]
+    return out / f"{name.lower()}-{digest}"
 
 
 if __name__ == "__main__":

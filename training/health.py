@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any, Final
 
+import optax
+from jaxtyping import Array, PyTree
+
 from depgpo_jax.errors import DepgpoError
 from training.run_config import HealthConfig
 
@@ -53,6 +56,19 @@ def check_health(
         raise TrainingDivergedError(
             f"update {update}: grad_norm is {row['grad_norm']:.3g}; it may be at most {limit:.3g} "
             f"({why}). Before: {_course('grad_norm', history)}. {_remedy('grad_norm', row)}"
+        )
+
+
+def check_parameters(params: PyTree[Array], update: int) -> None:
+    """Looks at the parameters after an update: what is saved has to be finite.
+
+    Raises:
+        TrainingDivergedError: a parameter is not.
+    """
+    if not math.isfinite(float(optax.tree.norm(params))):
+        raise TrainingDivergedError(
+            f"update {update}: parameters after it are not finite. "
+            "Lower the learning rate, or update.optimizer.max_grad_norm."
         )
 
 

@@ -13,6 +13,7 @@ import msgspec
 from depgpo_jax.errors import MissingExtraError, TraceError
 
 Row = Mapping[str, Any]
+KINDS = ("update", "validation")
 
 
 class MetricLog:
@@ -25,14 +26,14 @@ class MetricLog:
     Args:
         path: of the JSON Lines file.
         tensorboard: folder for event files; None: none are written.
-        resume_from: the last update whose rows are kept.
+        resume_from: the last update whose rows are kept; -1: none is.
 
     Raises:
         MissingExtraError: TensorBoard files are wanted and tensorboardX is not installed.
         TraceError: the file holds a line that is no row.
     """
 
-    def __init__(self, path: Path, tensorboard: Path | None, *, resume_from: int = 0) -> None:
+    def __init__(self, path: Path, tensorboard: Path | None, *, resume_from: int = -1) -> None:
         self.rows = [row for row in read_rows(path) if row["update"] <= resume_from]
         self._board = None if tensorboard is None else _board(tensorboard, resume_from)
         kept = b"".join(msgspec.json.encode(row) + b"\n" for row in self.rows)
@@ -98,6 +99,14 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
                 file=str(path),
                 line=number,
             ) from None
+        if not isinstance(row.get("update"), int) or row.get("kind") not in KINDS:
+            raise TraceError(
+                "a line without `update` and `kind`",
+                f"whole updates, and kinds {', '.join(KINDS)}",
+                "Restore the file, or move it away.",
+                file=str(path),
+                line=number,
+            )
         rows.append(row)
     return rows
 
@@ -108,7 +117,7 @@ def _board(folder: Path, resume_from: int) -> Any:
     except ImportError:
         raise MissingExtraError("tensorboard", "TensorBoard output") from None
     # Events of updates that will be repeated are hidden by TensorBoard itself.
-    purge = resume_from + 1 if resume_from else None
+    purge = resume_from + 1 if resume_from >= 0 else None
     return SummaryWriter(str(folder), purge_step=purge, flush_secs=10)
 
 

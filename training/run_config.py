@@ -211,7 +211,7 @@ def config_of(tree: Mapping[str, Any], *, where: str) -> RunConfig:
         where: names the source in messages.
 
     Raises:
-        ConfigError: a field is unknown, of another type, or its value is refused.
+        ConfigError: a field is unknown, missing or of another type, or its value is refused.
     """
     _check_names(tree, msgspec.to_builtins(RunConfig()), where)
     try:
@@ -259,9 +259,9 @@ def _apply(tree: dict[str, Any], override: str) -> None:
         value = msgspec.json.decode(text)
     except msgspec.DecodeError:
         value = text  # a word, such as slice
-    if path == "method":
+    if path in ("method", "update.assignment"):
         raise ConfigError(
-            "--set method: a method sets several fields; choose one with --method instead"
+            f"--set {path}: a method sets several fields; choose one with --method instead"
         )
     *folders, name = path.split(".")
     here: Any = tree
@@ -274,10 +274,17 @@ def _apply(tree: dict[str, Any], override: str) -> None:
 
 
 def _check_names(tree: Mapping[str, Any], known: Mapping[str, Any], where: str) -> None:
-    for name, value in tree.items():
+    for name in tree:
         if name not in known:
             raise ConfigError(
                 f"{where}: field {name!r} is unknown; it must be one of {', '.join(known)}"
             )
+    for name in known:
+        if name not in tree:
+            raise ConfigError(
+                f"{where}: field {name!r} is missing; a config has all of {', '.join(known)}. "
+                "Was it written by another version?"
+            )
+    for name, value in tree.items():
         if isinstance(value, dict) and isinstance(known[name], dict):
             _check_names(value, known[name], where)

@@ -24,16 +24,13 @@ from rich.console import Console
 
 from depgpo_jax.errors import ConfigError, DepgpoError
 from training.checkpoints import (
-    BEST,
     CONFIG,
-    LAST,
     METRICS,
     RESULT,
     TENSORBOARD,
     Checkpoints,
     Progress,
     RunState,
-    claimed,
     fresh_state,
     new_model,
     read_config,
@@ -41,13 +38,14 @@ from training.checkpoints import (
     write_json,
 )
 from training.exams import Exams
-from training.health import TrainingDivergedError, check_health
+from training.health import TrainingDivergedError, check_health, check_parameters
 from training.interrupts import RunInterruptedError, until_interrupted
 from training.methods import METHODS
 from training.metric_log import MetricLog
 from training.phases import phases_of
-from training.run_config import PRESETS, RunConfig, differences, run_config
+from training.run_config import PRESETS, RunConfig, run_config
 from training.run_display import RunDisplay
+from training.run_folder import claimed
 from training.warm_start import warm_start
 
 WARM_CACHE = Path("out/warm-starts")
@@ -88,6 +86,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except RunInterruptedError as interrupted:
         print(f"interrupted: {interrupted}", file=sys.stderr)
         return 130
+    except KeyboardInterrupt:
+        print("interrupted: what is saved stays; go on with --resume", file=sys.stderr)
+        return 130
     except (DepgpoError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -122,13 +123,13 @@ def train(
         TrainingDivergedError: a number went wrong; the last checkpoint is the last good one.
         RunInterruptedError: Ctrl-C, or SIGTERM; the state is saved.
     """
-    _claim(config, out, resume)
-    with claimed(out):
-        finished = read_result(out)
-        if finished is not None:
-            return finished
-        result = _run(config, out, warm_starts, tensorboard, RunDisplay(console, config))
-        write_json(out / RESULT, result)
+    display = RunDisplay(console, config)
+    with claimed(config, out, resume=resume):
+        result = read_result(out)
+        if result is None:
+            result = _run(config, out, warm_starts, tensorboard, display)
+            write_json(out / RESULT, result)
+    display.finished(result)
     return result
 
 
@@ -137,36 +138,50 @@ def _run(
 ) -> dict[str, Any]:
     """From the warm start, or the last checkpoint, to the test."""
     model = new_model(config.policy, config.seed)
-    start = warm_start(config, model, warm_starts, display.warm_step)
-    display.warm_started(start)
     exams = Exams(config)
+    near = config.update.objective.kl_coefficient > 0
     with Checkpoints(out) as checkpoints:
-        state = fresh_state(config, model, start.params)
         begun = checkpoints.last_update is not None
+        reference = None
+        if near or not begun:
+            start = warm_start(config, model, warm_starts, display.warm_step)
+            display.warm_started(start)
+            reference = start.params
+        state = fresh_state(config, model, reference)
         if begun:
-            if not checkpoints.has_best:
-                raise ConfigError(
-                    f"{out / BEST}: found no best checkpoint beside {out / LAST}; restore it, or "
-                    "start a run in another folder"
-                )
             state = checkpoints.restore(state)
             display.resumed(state.progress)
+        _check_best(out, checkpoints, state.progress)
         board = out / TENSORBOARD if tensorboard else None
-        with MetricLog(out / METRICS, board, resume_from=state.progress.update) as log:
+        resume_from = state.progress.update if begun else -1
+        with MetricLog(out / METRICS, board, resume_from=resume_from) as log:
             if not begun:
                 state = _validated(state, exams, log, display)
                 checkpoints.save(state)
-            state = _learn(config, state, start.params, exams, checkpoints, log, display)
-        best = checkpoints.restore(state, "best")
-    result = _result(config, state.progress, exams.test(best.train.params))
-    display.finished(result)
-    return result
+            anchor = reference if near else None
+            state = _learn(config, state, anchor, exams, checkpoints, log, display)
+        best = checkpoints.restore(state, state.progress.best_update)
+    return _result(config, state.progress, exams.test(best.train.params))
+
+
+def _check_best(out: Path, checkpoints: Checkpoints, progress: Progress) -> None:
+    """A run that could not find its best checkpoint in the end is refused at once.
+
+    A later one than the run's position is fine: the run died between its two checkpoints, and will
+    come by there again.
+    """
+    kept = checkpoints.kept
+    if kept and not any(step == progress.best_update or step > progress.update for step in kept):
+        raise ConfigError(
+            f"{out}: the best checkpoint, of update {progress.best_update}, is gone; it holds "
+            f"{', '.join(map(str, kept))}. Restore it, or start a run in another folder"
+        )
 
 
 def _learn(
     config: RunConfig,
     state: RunState,
-    reference: PyTree[Array],
+    reference: PyTree[Array] | None,
     exams: Exams,
     checkpoints: Checkpoints,
     log: MetricLog,
@@ -174,15 +189,16 @@ def _learn(
 ) -> RunState:
     """The loop itself, with the checks and the files around every update."""
     phases = phases_of(config)
-    near = reference if config.update.objective.kl_coefficient > 0 else None
     with until_interrupted() as interrupted, display.updates(state.progress.update):
         while state.progress.update < config.updates:
-            state, row = phases.update(state, near)
+            state, row = phases.update(state, reference)
             try:
                 check_health(row, log.updates, config.health)
+                check_parameters(state.train.params, state.progress.update)
             except TrainingDivergedError as error:
                 raise TrainingDivergedError(
-                    f"{error} The last good checkpoint is that of update {checkpoints.last_update}"
+                    f"{error} The last good checkpoint is that of update "
+                    f"{checkpoints.last_update}. A changed config needs another folder"
                 ) from None
             log.write(row)
             display.updated(row)
@@ -192,7 +208,7 @@ def _learn(
                 checkpoints.save(state)
             elif interrupted():
                 checkpoints.save(state)
-            if interrupted() and update < config.updates:
+            if interrupted():
                 raise RunInterruptedError(update)
     return state
 
@@ -221,39 +237,6 @@ def _result(config: RunConfig, progress: Progress, test: dict[str, Any]) -> dict
         "validation_success": progress.best_success,
         "test": test,
     }
-
-
-def _claim(config: RunConfig, out: Path, resume: bool) -> None:
-    """Makes the run's folder, or sees that the run in it is this one."""
-    if (out / CONFIG).exists():
-        if not resume:
-            raise ConfigError(
-                f"{out}: holds a run already; go on with it (--resume), or give another folder"
-            )
-        changed = differences(read_config(out), config)
-        grown = changed.pop("updates", (0, 0))
-        if changed or grown[1] < grown[0]:
-            changed = changed or {"updates": grown}
-            told = ", ".join(
-                f"{path} was {old!r}, is {new!r}" for path, (old, new) in changed.items()
-            )
-            raise ConfigError(
-                f"{out}: holds a run of another config ({told}); only updates may grow. "
-                "Resume with the run's own config, or give another folder"
-            )
-        if grown != (0, 0) and read_result(out) is not None:
-            raise ConfigError(
-                f"{out}: this run is finished and its policy was tested, which is done once; "
-                "for more updates start a run in another folder"
-            )
-    elif out.exists() and not out.is_dir():
-        raise ConfigError(f"{out}: is no folder; give the path of a new or empty one")
-    elif (out / LAST).exists() or (out / BEST).exists():
-        raise ConfigError(
-            f"{out}: holds checkpoints without a {CONFIG}; restore it, or give another folder"
-        )
-    out.mkdir(parents=True, exist_ok=True)
-    write_json(out / CONFIG, config)
 
 
 def _config(options: argparse.Namespace) -> RunConfig:

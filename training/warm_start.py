@@ -14,7 +14,7 @@ import orbax.checkpoint as ocp
 from jaxtyping import Array, Bool, Key, PyTree
 
 from depgpo_jax.errors import ConfigError
-from training.checkpoints import damage_told
+from training.checkpoints import damage_told, uncommitted
 from training.config import OptimizerConfig
 from training.environments.experts import demonstrations
 from training.environments.prompts import Split
@@ -65,6 +65,7 @@ def warm_start(
     Raises:
         ConfigError: the success is not reached, or the cached start is damaged.
     """
+    cache.mkdir(parents=True, exist_ok=True)
     place = (cache / _name(config)).resolve()
     params = init_state(model, config.update.optimizer).params
     if config.warm_start.success == 0:
@@ -73,7 +74,7 @@ def warm_start(
         if place.exists():
             like = jax.tree.map(ocp.utils.to_shape_dtype_struct, params)
             with damage_told(place):
-                return WarmStart(checkpointer.restore(place, like), cached=True)
+                return WarmStart(uncommitted(checkpointer.restore(place, like)), cached=True)
         params = _imitate(config, model, report)
         # Two runs may make the same start at once; Orbax renames it into place when it is whole.
         checkpointer.save(place, params, force=True)
