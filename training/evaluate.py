@@ -25,7 +25,7 @@ from training.evaluation import Evaluation, Evaluator, paired_difference, summar
 from training.exams import TEST_SEED, VALIDATION_SEED
 from training.pass_at_k import check_k, check_level
 from training.players import SCRIPTED_PLAYERS, Player, learned, scripted
-from training.run_config import REGIMES, SIZES
+from training.run_config import REGIMES, SIZES, preset_of
 
 SPLITS = {"validation": Split.VALIDATION, "test": Split.TEST, "train": Split.TRAIN}
 SEEDS = {"validation": VALIDATION_SEED, "test": TEST_SEED, "train": 0}
@@ -109,7 +109,7 @@ def _players(options: argparse.Namespace) -> tuple[Preset, dict[str, str], list[
             f"evaluate: the runs are of different worlds ({places[0]} and others); "
             "give runs of one regime and size"
         )
-    preset = REGIMES[places[0]["regime"]](SIZES[places[0]["size"]], split)
+    preset = preset_of(**places[0], split=split)
     players = [
         learned(f"{run.name}@{policy.update}", preset.world, policy.model, policy.params)
         for run, policy in zip(options.run, loaded, strict=True)

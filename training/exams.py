@@ -12,7 +12,7 @@ from training.config import RecurrentConfig
 from training.environments.prompts import Split
 from training.evaluation import Evaluation, Evaluator, summary
 from training.players import Player, learned
-from training.run_config import REGIMES, SIZES, ExamConfig, RunConfig
+from training.run_config import ExamConfig, RunConfig, preset_of
 
 VALIDATION_SEED: Final = 1
 TEST_SEED: Final = 2
@@ -64,7 +64,7 @@ def _examiner(
     regime: str, size: str, policy: RecurrentConfig, exam: ExamConfig, split: Split
 ) -> tuple[Evaluator, Player]:
     """Compiled once for all runs of a world."""
-    world, world_params, _ = REGIMES[regime](SIZES[size], split)
+    world, world_params, _ = preset_of(regime, size, split)
     testing = split == Split.TEST
     evaluator = Evaluator(
         world,

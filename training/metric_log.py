@@ -28,15 +28,19 @@ class MetricLog:
         tensorboard: folder for event files; None: none are written.
         resume_from: the last update whose rows are kept; -1: none is.
 
+    Attributes:
+        updates: the rows of updates, oldest first.
+
     Raises:
         MissingExtraError: TensorBoard files are wanted and tensorboardX is not installed.
         TraceError: the file holds a line that is no row.
     """
 
     def __init__(self, path: Path, tensorboard: Path | None, *, resume_from: int = -1) -> None:
-        self.rows = [row for row in read_rows(path) if row["update"] <= resume_from]
+        rows = [row for row in read_rows(path) if row["update"] <= resume_from]
+        self.updates = [row for row in rows if row["kind"] == "update"]
         self._board = None if tensorboard is None else _board(tensorboard, resume_from)
-        kept = b"".join(msgspec.json.encode(row) + b"\n" for row in self.rows)
+        kept = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
         aside = path.with_name(path.name + ".part")
         aside.write_bytes(kept)
         aside.replace(path)
@@ -55,11 +59,6 @@ class MetricLog:
         if self._board is not None:
             self._board.close()
 
-    @property
-    def updates(self) -> list[dict[str, Any]]:
-        """The rows of updates, oldest first."""
-        return [row for row in self.rows if row["kind"] == "update"]
-
     def write(self, row: Row) -> None:
         """Appends a row.
 
@@ -68,7 +67,8 @@ class MetricLog:
                 in nested dictionaries. What is not finite is written as null.
         """
         row = _finite(row)
-        self.rows.append(dict(row))
+        if row["kind"] == "update":
+            self.updates.append(dict(row))
         self._file.write(msgspec.json.encode(row) + b"\n")
         self._file.flush()
         if self._board is not None:

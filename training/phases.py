@@ -22,7 +22,7 @@ from training.environments.commands import Family
 from training.environments.prompts import Split
 from training.environments.world_params import WorldParams
 from training.improve import Improve
-from training.run_config import REGIMES, SIZES, RunConfig
+from training.run_config import RunConfig, preset_of
 from training.sampling import Collect
 from training.world_metrics import Drawn, Learnt, WorldMetrics, world_metrics
 from training.world_update import UpdateKeys, world_update_parts
@@ -84,7 +84,7 @@ def phases_of(config: RunConfig) -> Phases:
 
 @lru_cache(maxsize=8)
 def _phases(regime: str, size: str, policy: RecurrentConfig, update: WorldUpdateConfig) -> Phases:
-    world, world_params, _ = REGIMES[regime](SIZES[size], Split.TRAIN)
+    world, world_params, _ = preset_of(regime, size, Split.TRAIN)
     parts = world_update_parts(world, new_model(policy), update)
     return Phases(
         collect=jax.jit(parts.collect),

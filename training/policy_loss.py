@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -106,35 +107,27 @@ def _surrogate(
     config: ObjectiveConfig,
     count: Float[Array, ""] | None,
 ) -> Objective:
-    arrays = (log_probs, sampling_log_probs, advantages, loss_mask)
     match config.surrogate:
         case "clip":
-            return clipped_objective(
-                *arrays,
+            objective = partial(
+                clipped_objective,
                 clip_low=config.clip_low,
                 clip_high=config.clip_high,
                 dual_clip=config.dual_clip,
-                aggregation=config.aggregation,
-                norm_length=config.norm_length,
-                count=count,
-                empty=config.empty,
             )
         case "gspo":
-            return gspo_objective(
-                *arrays,
-                clip_low=config.clip_low,
-                clip_high=config.clip_high,
-                aggregation=config.aggregation,
-                norm_length=config.norm_length,
-                count=count,
-                empty=config.empty,
+            objective = partial(
+                gspo_objective, clip_low=config.clip_low, clip_high=config.clip_high
             )
         case "dppo":
-            return dppo_objective(
-                *arrays,
-                delta=config.delta,
-                aggregation=config.aggregation,
-                norm_length=config.norm_length,
-                count=count,
-                empty=config.empty,
-            )
+            objective = partial(dppo_objective, delta=config.delta)
+    return objective(
+        log_probs,
+        sampling_log_probs,
+        advantages,
+        loss_mask,
+        aggregation=config.aggregation,
+        norm_length=config.norm_length,
+        count=count,
+        empty=config.empty,
+    )

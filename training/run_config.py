@@ -35,6 +35,11 @@ SIZES: Final = MappingProxyType[str, Size](
 )
 
 
+def preset_of(regime: str, size: str, split: Split) -> Preset:
+    """World, world parameters and noise by the names of `REGIMES` and `SIZES`."""
+    return REGIMES[regime](SIZES[size], split)
+
+
 @dataclass(frozen=True)
 class WarmStartConfig:
     """Imitation of noisy demonstrations, until a share of the policy's own rollouts succeeds.
@@ -143,7 +148,7 @@ class RunConfig:
 
     def preset(self, split: Split) -> Preset:
         """World, world parameters and noise, with the prompts of a split."""
-        return REGIMES[self.regime](SIZES[self.size], split)
+        return preset_of(self.regime, self.size, split)
 
 
 _UPDATE: Final = WorldUpdateConfig(optimizer=OptimizerConfig(learning_rate=1e-3))
